@@ -1,0 +1,1 @@
+"""Knows JAX; never IPython, traitlets or anywidget."""
