@@ -90,7 +90,7 @@ def _typescript(kind: Type) -> str:
         case msgspec.inspect.StructType(cls=cls):
             return cls.__name__
         case msgspec.inspect.LiteralType(values=values):
-            return " | ".join(json.dumps(value) for value in sorted(values))
+            return " | ".join(json.dumps(value) for value in sorted(values, key=str))
         case msgspec.inspect.UnionType(types=types):
             return " | ".join(_typescript(part) for part in types)
         case msgspec.inspect.VarTupleType(item_type=item):
