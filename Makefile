@@ -1,0 +1,71 @@
+# `make demo` and `make test` do everything on a fresh machine with Python 3.11 or newer, Node.js 20 or newer and npm.
+PYTHON ?= python3
+CHROMIUM ?= /usr/bin/chromium
+BIN := .venv/bin
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+FRONT_END := build/front-end
+FRONT_END_SOURCES := package.json $(shell find js -name '*.ts' -o -name '*.tsx' -o -name '*.css' -o -name '*.mjs' -o -name '*.json')
+
+# An editable install would build the front end once more, in an environment of its own.
+export JAXMAGIC_SKIP_JS := 1
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: demo test lint python-tests test-oldest test-newest bench screenshots front-end clean
+
+demo: .venv/installed
+	$(BIN)/python examples/demo.py
+
+test: .venv/installed lint python-tests
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	npx pyright --pythonpath $(BIN)/python
+	npm run --silent lint
+	npm run --silent types
+	npm test --silent
+
+python-tests: .venv/installed $(CHROMIUM)
+	$(BIN)/python -m pytest
+
+# The browser and the packaging tests don't depend on the pair of Python and JAX.
+test-oldest test-newest: test-%: .venv-%/installed
+	.venv-$*/bin/python -m pytest --ignore=tests/lab --ignore=tests/packaging
+
+bench: .venv/installed
+	$(BIN)/python benchmarks
+
+screenshots: .venv/installed $(CHROMIUM)
+	$(BIN)/python docs/screenshots.py
+
+front-end: $(FRONT_END)
+
+$(FRONT_END): node_modules/.package-lock.json $(FRONT_END_SOURCES)
+	npm run --silent build
+	@mkdir -p $(@D) && touch $@
+
+# npm writes this file last.
+node_modules/.package-lock.json: package-lock.json
+	npm ci --silent
+	@touch $@
+
+.venv/installed: INTERPRETER = $(PYTHON)
+.venv/installed: PACKAGES = -e '.[dev]'
+.venv-oldest/installed: INTERPRETER = $$(.ci/python 3.11)
+.venv-oldest/installed: PACKAGES = -e '.[test]' jax==0.8.3
+.venv-newest/installed: INTERPRETER = $$(.ci/python newest)
+.venv-newest/installed: PACKAGES = -e '.[test]'
+
+# The front end comes first: installing copies the JupyterLab extension into the environment.
+%/installed: pyproject.toml $(FRONT_END)
+	test -x $*/bin/python || $(INTERPRETER) -m venv $*
+	$*/bin/python -m pip install -qq $(PACKAGES)
+	@touch $@
+
+/usr/bin/chromium:
+	$(SUDO) apt-get update -qq
+	$(SUDO) apt-get install -qq --no-install-recommends chromium fonts-dejavu-core
+
+clean:
+	rm -rf .venv .venv-oldest .venv-newest build dist node_modules jaxmagic/static jaxmagic/labextension

@@ -1,0 +1,121 @@
+"""Drives a notebook in a real JupyterLab the way a person does: keys, clicks, and what the page then says."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+CELL_SECONDS = 90
+IDLE = "Python 3 (ipykernel) | Idle"
+Cells = Sequence[dict[str, Any]]
+
+
+def code(source: str, outputs: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A code cell, as a notebook file has it."""
+    count = 1 if outputs else None
+    return {
+        "cell_type": "code",
+        "source": source,
+        "outputs": list(outputs),
+        "execution_count": count,
+        "metadata": {"trusted": False},
+    }
+
+
+def write_notebook(file: Path, cells: Cells, metadata: dict[str, Any] | None = None) -> None:
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    cells = [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)]
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": kernel, **(metadata or {})},
+        "cells": cells,
+    }
+    file.write_text(json.dumps(notebook))
+
+
+@dataclass
+class Lab:
+    """A page of JupyterLab, with no notebook open yet."""
+
+    page: Page
+    address: str
+    notebooks: Path
+
+    def open(self, *cells: str | dict[str, Any], name: str = "test", kernel: bool = True) -> "Notebook":
+        """Writes a notebook and opens it in a workspace of its own; waits for its kernel unless told not to."""
+        whole = [code(cell) if isinstance(cell, str) else cell for cell in cells]
+        file = self.notebooks / f"{name}.ipynb"
+        write_notebook(file, whole)
+        return self.reopen(file, kernel=kernel)
+
+    def reopen(self, file: Path, *, kernel: bool = True) -> "Notebook":
+        self.page.goto(f"{self.address}lab/workspaces/{file.stem}/tree/{file.name}?reset")
+        notebook = Notebook(self.page, file)
+        expect(self.page.locator(".jp-Notebook")).to_be_visible(timeout=30_000)
+        if kernel:
+            notebook.wait_until_idle()
+        return notebook
+
+    def theme(self, name: str) -> None:
+        """Changes to `JupyterLab Dark`, `JupyterLab Light`, …, as the Settings menu does."""
+        self.command("apputils:change-theme", theme=name)
+        expect(self.page.locator(f'body[data-jp-theme-name="{name}"]')).to_be_attached()
+
+    def command(self, name: str, **arguments: Any) -> None:
+        script = "([name, arguments]) => window.jupyterapp.commands.execute(name, arguments).then(() => null)"
+        self.page.evaluate(script, [name, arguments])
+
+
+@dataclass
+class Notebook:
+    """An open notebook."""
+
+    page: Page
+    file: Path
+
+    def wait_until_idle(self) -> None:
+        expect(self.page.get_by_text(IDLE)).to_be_visible(timeout=CELL_SECONDS * 1000)
+
+    def cell(self, index: int) -> Locator:
+        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
+
+    def output(self, index: int) -> Locator:
+        return self.cell(index).locator(".jp-Cell-outputArea")
+
+    def start(self, index: int) -> None:
+        """Runs a cell by its keyboard shortcut, without waiting for it."""
+        self.cell(index).locator(".jp-InputArea-editor").click()
+        self.page.keyboard.press("Control+Enter")
+
+    def run(self, index: int) -> Locator:
+        """Runs a cell, waits until it has ended and gives its output area."""
+        self.start(index)
+        self.wait_until_run(index)
+        return self.output(index)
+
+    def wait_until_run(self, index: int) -> None:
+        prompt = self.cell(index).locator(".jp-InputPrompt")
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_SECONDS * 1000)
+        self.wait_until_idle()
+
+    def save(self) -> dict[str, Any]:
+        """Saves by the keyboard and gives the notebook as it is on disk."""
+        before = self.file.stat().st_mtime_ns
+        with self.page.expect_response(lambda answer: "api/contents" in answer.url and answer.request.method == "PUT"):
+            self.page.keyboard.press("Control+s")
+        assert self.file.stat().st_mtime_ns != before
+        return json.loads(self.file.read_text())
