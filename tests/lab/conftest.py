@@ -32,5 +32,7 @@ def lab(server: tuple[str, Path], browser: Browser) -> Iterator[Lab]:
     """JupyterLab in a fresh browser profile, 1,400 × 900 px, in the light theme."""
     address, notebooks = server
     context = browser.new_context(viewport={"width": 1400, "height": 900})
-    yield Lab(context.new_page(), address, notebooks)
+    opened = Lab(context.new_page(), address, notebooks)
+    yield opened
+    opened.shut_down_kernels()
     context.close()

@@ -18,31 +18,31 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-CELL_SECONDS = 90
+START_MS = 30_000
+CELL_MS = 90_000
 IDLE = "Python 3 (ipykernel) | Idle"
 Cells = Sequence[dict[str, Any]]
 
 
-def code(source: str, outputs: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """A code cell, as a notebook file has it."""
-    count = 1 if outputs else None
+def code(source: str, *outputs: dict[str, Any]) -> dict[str, Any]:
+    """A code cell as a notebook file has it; each output is given as its mime bundle."""
     return {
         "cell_type": "code",
         "source": source,
-        "outputs": list(outputs),
-        "execution_count": count,
-        "metadata": {"trusted": False},
+        "execution_count": 1 if outputs else None,
+        "metadata": {},
+        "outputs": [{"output_type": "display_data", "metadata": {}, "data": bundle} for bundle in outputs],
     }
 
 
-def write_notebook(file: Path, cells: Cells, metadata: dict[str, Any] | None = None) -> None:
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    cells = [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)]
+def write_notebook(file: Path, cells: Cells, *, kernel: bool = True) -> None:
+    """Writes a notebook as another program would: JupyterLab does not trust it."""
+    spec = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}}
     notebook = {
         "nbformat": 4,
         "nbformat_minor": 5,
-        "metadata": {"kernelspec": kernel, **(metadata or {})},
-        "cells": cells,
+        "metadata": spec if kernel else {},
+        "cells": [{**cell, "id": f"cell-{number}"} for number, cell in enumerate(cells)],
     }
     file.write_text(json.dumps(notebook))
 
@@ -56,19 +56,29 @@ class Lab:
     notebooks: Path
 
     def open(self, *cells: str | dict[str, Any], name: str = "test", kernel: bool = True) -> "Notebook":
-        """Writes a notebook and opens it in a workspace of its own; waits for its kernel unless told not to."""
-        whole = [code(cell) if isinstance(cell, str) else cell for cell in cells]
+        """Writes a notebook and opens it in a workspace of its own; without a kernel if told so."""
         file = self.notebooks / f"{name}.ipynb"
-        write_notebook(file, whole)
-        return self.reopen(file, kernel=kernel)
-
-    def reopen(self, file: Path, *, kernel: bool = True) -> "Notebook":
-        self.page.goto(f"{self.address}lab/workspaces/{file.stem}/tree/{file.name}?reset")
-        notebook = Notebook(self.page, file)
-        expect(self.page.locator(".jp-Notebook")).to_be_visible(timeout=30_000)
+        write_notebook(file, [code(cell) if isinstance(cell, str) else cell for cell in cells], kernel=kernel)
         if kernel:
-            notebook.wait_until_idle()
+            return self.reopen(file)
+        notebook = self._visit(file)
+        self.page.get_by_role("dialog").get_by_role("button", name="No Kernel").click()
         return notebook
+
+    def reopen(self, file: Path) -> "Notebook":
+        """Opens a notebook that is there, and waits for its kernel."""
+        notebook = self._visit(file)
+        notebook.wait_until_idle()
+        return notebook
+
+    def _visit(self, file: Path) -> "Notebook":
+        self.page.goto(f"{self.address}lab/workspaces/{file.stem}/tree/{file.name}?reset")
+        expect(self.page.locator(".jp-Notebook")).to_be_visible(timeout=START_MS)
+        return Notebook(self.page, file)
+
+    def shut_down_kernels(self) -> None:
+        """Ends every kernel of the server, so that what a notebook shows afterwards was saved in it."""
+        self.page.evaluate("() => window.jupyterapp?.serviceManager.sessions.shutdownAll()")
 
     def theme(self, name: str) -> None:
         """Changes to `JupyterLab Dark`, `JupyterLab Light`, …, as the Settings menu does."""
@@ -88,7 +98,7 @@ class Notebook:
     file: Path
 
     def wait_until_idle(self) -> None:
-        expect(self.page.get_by_text(IDLE)).to_be_visible(timeout=CELL_SECONDS * 1000)
+        expect(self.page.get_by_text(IDLE)).to_be_visible(timeout=CELL_MS)
 
     def cell(self, index: int) -> Locator:
         return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
@@ -109,7 +119,7 @@ class Notebook:
 
     def wait_until_run(self, index: int) -> None:
         prompt = self.cell(index).locator(".jp-InputPrompt")
-        expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_SECONDS * 1000)
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_MS)
         self.wait_until_idle()
 
     def save(self) -> dict[str, Any]:

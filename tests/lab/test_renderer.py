@@ -3,6 +3,9 @@
 from driver import Lab, code
 from playwright.sync_api import expect
 
+REPORT = "application/vnd.jaxmagic.report+json"
+VIEW = "application/vnd.jupyter.widget-view+json"
+
 
 def test_a_widget_of_anywidget_shows_below_its_cell(lab: Lab):
     source = """
@@ -16,14 +19,6 @@ Hello()
     expect(notebook.run(0)).to_contain_text("hello Ada")
 
 
-REPORT = "application/vnd.jaxmagic.report+json"
-VIEW = "application/vnd.jupyter.widget-view+json"
-
-
-def output_of(bundle: dict[str, object]) -> dict[str, object]:
-    return {"output_type": "display_data", "metadata": {}, "data": bundle}
-
-
 def test_a_saved_report_shows_without_a_kernel_and_goes_before_its_lost_widget(lab: Lab):
     bundle = {
         "text/plain": "the text",
@@ -31,6 +26,6 @@ def test_a_saved_report_shows_without_a_kernel_and_goes_before_its_lost_widget(l
         VIEW: {"version_major": 2, "version_minor": 0, "model_id": "gone"},
         REPORT: {"protocol": 1, "version": "0.1.0", "report": ""},
     }
-    notebook = lab.open(code("1", [output_of(bundle)]), kernel=False)
+    notebook = lab.open(code("1", bundle), kernel=False)
     expect(notebook.output(0)).to_contain_text("jaxmagic 0.1.0")
     expect(notebook.output(0)).not_to_contain_text("the static HTML")
