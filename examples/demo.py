@@ -40,7 +40,7 @@ def run(notebook: nbformat.NotebookNode) -> None:
         kernel_name="python3",
         resources={"metadata": {"path": str(TOUR.parent)}},
         store_widget_state=False,  # the static report stands in for the panel where there is no JupyterLab
-        on_cell_complete=print_cell,
+        on_cell_executed=print_cell,
     ).execute()
 
 
