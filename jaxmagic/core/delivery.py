@@ -1,0 +1,81 @@
+"""What a tap sends and how to read it, so that a callback need only keep the raw buffers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxmagic.core.packing import Layout, unpack
+from jaxmagic.core.summaries import summary_of
+from jaxmagic.records import Summary
+
+
+class Stop(Exception):  # noqa: N818 - a stop that was asked for, not an error
+    """Raised in a callback to end the running program."""
+
+
+class Part(NamedTuple):
+    """One value in a delivery."""
+
+    reduced: bool
+    arrays: int
+    """How many arrays carry it."""
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    """Before it was widened or reduced."""
+    lanes: int
+    """How many leading axes are batch axes."""
+
+
+class Parcel(NamedTuple):
+    """One delivery, read."""
+
+    values: tuple[np.ndarray | Summary, ...]
+    marks: np.ndarray
+    """`bool[conditions, values]`"""
+    active: tuple[np.ndarray, ...]
+    """`bool` masks over the lanes, one per branch or loop that was vmapped."""
+    loop: tuple[int, ...]
+    """Iteration of each loop around the tap, outermost first."""
+    device: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """The layout of what one tap sends, fixed when its program was lowered."""
+
+    parts: tuple[Part, ...]
+    conditions: int = 0
+    gated: bool = False
+    """The last condition is the gate; what it is false of was not asked for."""
+    active: int = 0
+    loops: int = 0
+    devices: tuple[int, ...] | None = None
+    packed: Layout | None = None
+    bytes: int = 0
+    """Copied from device to host each time."""
+
+    def marks_of(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Only the answers to the conditions, `bool[conditions, values]`, without reading the rest."""
+        count = self.conditions * len(self.parts)
+        return arrays[0][:count].astype(bool).reshape(self.conditions, -1)
+
+    def read(self, arrays: Sequence[np.ndarray]) -> Parcel:
+        """The values and where they came from."""
+        flat = list(unpack(self.packed, arrays[0]) if self.packed else arrays)
+        marks = flat.pop(0).reshape(self.conditions, -1) if self.conditions else np.zeros((0, len(self.parts)), bool)
+        device = self.devices[int(flat.pop())] if self.devices else None
+        values = []
+        for part in self.parts:
+            values.append(_value(part, flat[: part.arrays]))
+            del flat[: part.arrays]
+        loop = tuple(int(counter) for counter in flat[self.active :])
+        return Parcel(tuple(values), marks, tuple(flat[: self.active]), loop, device)
+
+
+def _value(part: Part, arrays: Sequence[np.ndarray]) -> np.ndarray | Summary:
+    if part.reduced:
+        moments, counts, sample = arrays
+        return summary_of(moments, list(counts), sample, int(np.prod(part.shape)))
+    return np.asarray(arrays[0]).astype(part.dtype, copy=False)
