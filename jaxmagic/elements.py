@@ -1,0 +1,57 @@
+"""HTML by construction: every string becomes escaped text, and only harmless tags and attributes can be written."""
+
+from html import escape
+from typing import NamedTuple
+
+from jaxmagic.outline.characters import visible
+
+TAGS = frozenset(
+    {"code", "details", "div", "li", "mark", "p", "pre", "span", "strong", "summary"}
+    | {"table", "tbody", "td", "th", "thead", "tr", "ul"}
+)
+ATTRIBUTES = frozenset({"class", "open", "scope"})
+
+
+class Markup(NamedTuple):
+    """Text that is HTML already. Only this module makes it."""
+
+    html: str
+
+
+Child = Markup | str
+
+
+def element(tag: str, *children: Child, **attributes: str | bool | None) -> Markup:
+    """One element.
+
+    Args:
+        tag: One of `TAGS`.
+        *children: Markup as it stands; strings as text, with control characters spelled out.
+        **attributes: From `ATTRIBUTES`, `class_` for `class`; None and False are left out.
+
+    Raises:
+        ValueError: A tag or an attribute that a static page has no use for.
+
+    Example:
+        >>> element("p", "a < b", class_="note").html
+        '<p class="note">a &lt; b</p>'
+    """
+    names = {name.rstrip("_"): value for name, value in attributes.items()}
+    if tag not in TAGS or not names.keys() <= ATTRIBUTES:
+        raise ValueError(f"No <{tag} {' '.join(names)}> in a static page; allowed are {sorted(TAGS | ATTRIBUTES)}")
+    written = "".join(_attribute(name, value) for name, value in names.items() if value not in (None, False, ""))
+    return Markup(f"<{tag}{written}>{joined(*children).html}</{tag}>")
+
+
+def joined(*children: Child) -> Markup:
+    """Several pieces, one after the other."""
+    return Markup("".join(child.html if isinstance(child, Markup) else escape(visible(child)) for child in children))
+
+
+def style_sheet(css: str) -> Markup:
+    """A style element; `css` is ours, never the user's."""
+    return Markup(f"<style>{css}</style>")
+
+
+def _attribute(name: str, value: str | bool | None) -> str:
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'

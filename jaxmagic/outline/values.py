@@ -1,0 +1,115 @@
+"""What came out: printed lines, tapped values, and two runs compared."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from jaxmagic.outline import units
+from jaxmagic.outline.caps import Caps, first
+from jaxmagic.outline.characters import short
+from jaxmagic.outline.form import Block, Items, Line, Paragraph, Section, Table, Word, line
+from jaxmagic.outline.notes import NAME
+from jaxmagic.outline.places import Places
+from jaxmagic.records import Comparison, Difference, Printed, TapSeries
+
+# ------------------------------------------------------------------------------------------ printed
+
+
+def printed_section(printed: Sequence[Printed], places: Places, caps: Caps) -> Section | None:
+    """Lines of output, those of one statement together: the first and the last of many."""
+    if not printed:
+        return None
+    blocks: list[Block] = []
+    groups = [list(group) for _, group in groupby(printed, key=lambda one: (one.span, one.source))]
+    kept, more = first(groups, caps.printed, "place")
+    for group in kept:
+        blocks += [Paragraph(_origin(group[0], len(group), places)), Items(_few([one.text for one in group], caps))]
+    return Section(line("Printed"), (*blocks, *map(Paragraph, more)))
+
+
+def _origin(one: Printed, count: int, places: Places) -> Line:
+    where = places.name(one.span)
+    traced = " while tracing, so once per trace" if one.traced else ""
+    times = units.counted(count, "line")
+    return line(f"{one.source}{f' on {where}' if where else ''}{traced}", Word(f" ({times})", "dim"))
+
+
+def _few(texts: Sequence[str], caps: Caps) -> tuple[Line, ...]:
+    def quote(text: str) -> Line:
+        return line(Word(short(text, 500), "code"))
+
+    if len(texts) <= caps.printed:
+        return tuple(map(quote, texts))
+    half = caps.printed // 2
+    gap = line(Word(f"… {units.counted(len(texts) - 2 * half, 'line')} …", "dim"))
+    return (*map(quote, texts[:half]), gap, *map(quote, texts[-half:]))
+
+
+# --------------------------------------------------------------------------------------------- taps
+
+
+def taps_section(taps: Sequence[TapSeries], places: Places, caps: Caps) -> Section | None:
+    if not taps:
+        return None
+    kept, more = first(taps, caps.series, "series", "series")
+    head = ("Value", "Where", "Array", "Events", "Min", "Max", "Mean", "NaN", "Inf")
+    table = Table(head, tuple(_series(series, places) for series in kept), numeric=tuple(range(3, 9)))
+    blocks = (table, *map(Paragraph, more), Paragraph(_cost(taps)))
+    return Section(line("Values that came ashore"), blocks)
+
+
+def _cost(taps: Sequence[TapSeries]) -> Line:
+    copied = units.amount(sum(series.bytes for series in taps), "B")
+    spent = units.seconds(sum(series.host_s for series in taps))
+    dropped = sum(series.dropped for series in taps)
+    said = f"; {units.counted(dropped, 'event')} dropped" if dropped else ""
+    return line(f"{copied} copied to the host, {spent} spent there{said}")
+
+
+def _series(series: TapSeries, places: Places) -> tuple[Line, ...]:
+    """Over all events that were kept."""
+    summaries = [event.summary for event in series.events if event.summary]
+    means = [s.mean for s in summaries if s.mean is not None]
+    texts = (
+        f"{series.total:,}",
+        units.number(min((s.min for s in summaries if s.min is not None), default=None)),
+        units.number(max((s.max for s in summaries if s.max is not None), default=None)),
+        units.number(sum(means) / len(means) if means else None),
+        f"{sum(s.nan for s in summaries):,}",
+        f"{sum(s.posinf + s.neginf for s in summaries):,}",
+    )
+    name = f"{'gradient of ' if series.gradient else ''}{short(series.name, 32)}"
+    aval = short(str(series.aval), 32)
+    return (line(Word(name, "code")), line(places.name(series.span)), line(Word(aval, "hint")), *map(line, texts))
+
+
+# --------------------------------------------------------------------------------------- comparison
+
+
+def comparison_section(comparison: Comparison | None, places: Places) -> Section | None:
+    if comparison is None:
+        return None
+    left, right = short(comparison.left, NAME), short(comparison.right, NAME)
+    times = f"{left}: {units.seconds(comparison.left_s)}, {right}: {units.seconds(comparison.right_s)}"
+    where = places.name(comparison.first)
+    verdict = line(Word(comparison.verdict, "strong"), f" First difference on {where}." if where else "")
+    code = places.excerpt(comparison.first)
+    rows = tuple(_difference(difference) for difference in comparison.differences)
+    head = ("Name", "Verdict", "Array", "Max abs", "Max rel", "Max ulp")
+    blocks = (
+        Paragraph(verdict),
+        *([code] if code else []),
+        *([Table(head, rows, numeric=(3, 4, 5))] if rows else []),
+        Paragraph(line(times)),
+    )
+    return Section(line(f"{left} against {right}"), blocks)
+
+
+def _difference(difference: Difference) -> tuple[Line, ...]:
+    avals = dict.fromkeys(short(str(aval), 32) for aval in (difference.left, difference.right) if aval)
+    numbers = (difference.max_abs, difference.max_rel, difference.max_ulp)
+    return (
+        line(Word(short(difference.name, 32), "code")),
+        line(short(difference.verdict, NAME)),
+        line(Word(" against ".join(avals) or units.UNKNOWN, "hint")),
+        *(line(units.number(value)) for value in numbers),
+    )
