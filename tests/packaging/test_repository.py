@@ -46,3 +46,14 @@ def test_nothing_that_is_built_is_tracked():
 def test_python_and_npm_name_the_same_version():
     for name in ("package.json", "package-lock.json"):
         assert json.loads((ROOT / name).read_text())["version"] == jaxmagic.__version__
+
+
+def test_a_python_that_is_not_there_is_a_failure_that_names_it():
+    done = subprocess.run([ROOT / ".ci" / "python", "9.9"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no Python 9.9 found" in done.stderr
+
+
+def test_a_python_that_is_there_is_found_by_its_series():
+    found = subprocess.check_output([ROOT / ".ci" / "python", "3.11"], text=True).strip()
+    assert subprocess.check_output([found, "--version"], text=True).startswith("Python 3.11.")
