@@ -23,7 +23,9 @@ def short_dtype(dtype: str) -> str:
     return dtype
 
 
-class Record(msgspec.Struct, frozen=True):
+# The garbage collector need not track records, which can't form cycles: it would else take half of the time to
+# convert a program of 100,000 equations.
+class Record(msgspec.Struct, frozen=True, gc=False):
     """Base of every record: immutable, comparable, pickles, becomes JSON as it stands."""
 
 
@@ -193,6 +195,14 @@ class Region(Record):
     """Equations dropped to keep the report small."""
 
 
+class Expression(Record):
+    """What an expression of the source evaluated to in a program."""
+
+    span: Span
+    avals: tuple[Aval, ...]
+    """Of the arrays it gave, the last time it ran; several where one operation gave several."""
+
+
 class Program(Record):
     """A jaxpr as a tree of regions."""
 
@@ -200,6 +210,8 @@ class Program(Record):
     frames: tuple[Frame, ...]
     equations: int
     """How many there are, in all regions, dropped ones included."""
+    expressions: tuple[Expression, ...] = ()
+    """In order of the source, found before equations were dropped."""
 
 
 class Instruction(Record):
@@ -359,6 +371,8 @@ class Finding(Record):
     evidence: tuple[Evidence, ...] = ()
     fix: str = ""
     """Code to paste, made from the user's own expression."""
+    replaces: Span | None = None
+    """The source that `fix` stands in for, None where it is to be added."""
     sure: bool = True
     """False: shown as "possible", and `explanation` says why it can't be sure."""
     times: int = 1
@@ -425,7 +439,13 @@ class TapEvent(Record):
     """Seconds since the cell began."""
     summary: Summary | None = None
     value: object = None
-    """Nested lists, or None where only the summary was kept."""
+    """Nested lists, or None where only the summary was kept. Complex numbers are pairs; what JSON has no number for
+    is `"nan"`, `"inf"` or `"-inf"`."""
+    active: tuple[bool, ...] = ()
+    """Which lanes were really running, the last axis fastest; empty where all were. A lane of a vmapped while-loop
+    that has finished, or one that takes the other branch, is computed all the same."""
+    alert: bool = False
+    """The condition given with `--alert` or `--stop-when` held for it."""
 
 
 class TapSeries(Record):

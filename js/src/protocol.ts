@@ -127,12 +127,21 @@ export interface Region {
   readonly hidden: number;
 }
 
+/** What an expression of the source evaluated to in a program. */
+export interface Expression {
+  readonly span: Span;
+  /** Of the arrays it gave, the last time it ran; several where one operation gave several. */
+  readonly avals: readonly Aval[];
+}
+
 /** A jaxpr as a tree of regions. */
 export interface Program {
   readonly root: Region;
   readonly frames: readonly Frame[];
   /** How many there are, in all regions, dropped ones included. */
   readonly equations: number;
+  /** In order of the source, found before equations were dropped. */
+  readonly expressions: readonly Expression[];
 }
 
 /** One operation in a listing. */
@@ -263,6 +272,8 @@ export interface Finding {
   readonly evidence: readonly Evidence[];
   /** Code to paste, made from the user's own expression. */
   readonly fix: string;
+  /** The source that `fix` stands in for, None where it is to be added. */
+  readonly replaces: Span | null;
   /** False: shown as "possible", and `explanation` says why it can't be sure. */
   readonly sure: boolean;
   readonly times: number;
@@ -321,8 +332,18 @@ export interface TapEvent {
   /** Seconds since the cell began. */
   readonly time: number;
   readonly summary: Summary | null;
-  /** Nested lists, or None where only the summary was kept. */
+  /**
+   * Nested lists, or None where only the summary was kept. Complex numbers are pairs; what JSON has no number for
+   * is `"nan"`, `"inf"` or `"-inf"`.
+   */
   readonly value: unknown;
+  /**
+   * Which lanes were really running, the last axis fastest; empty where all were. A lane of a vmapped while-loop
+   * that has finished, or one that takes the other branch, is computed all the same.
+   */
+  readonly active: readonly boolean[];
+  /** The condition given with `--alert` or `--stop-when` held for it. */
+  readonly alert: boolean;
 }
 
 /** All events of one name. */
