@@ -1,6 +1,7 @@
 """The only file that touches `jax._src`: each private piece, where it was checked, what is lost without it."""
 
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
@@ -47,7 +48,7 @@ PIECES = {
     "compiled_call": Piece(jax.stages.Compiled, "__call__", "calls of functions compiled ahead of time", _ALL),
     "post_hook": Piece(_api, "_post_hook_state", "how often a jitted function is called", _ALL),
     "trace_context": Piece(_config, "trace_context", "options that make JAX trace again", _ALL),
-    "current_trace": Piece(_core, "trace_ctx", "whether a jitted function is called under vmap or grad", _ALL),
+    "current_trace": Piece(_core, "trace_ctx", "under which transformations code runs", _ALL),
     "user_frames": Piece(_source_info_util, "user_frames", "source lines of equations", _ALL),
 }
 
@@ -84,11 +85,6 @@ def exclude_from_tracebacks(file: str) -> None:
     _source_info_util.register_exclusion(file)
 
 
-def current_trace() -> str:
-    """What happens to primitives bound now: `EvalTrace` runs them, `BatchTrace`, `DynamicJaxprTrace`, … do not."""
-    return type(_core.trace_ctx.trace).__name__
-
-
 def trace_context() -> dict[str, Any]:
     """Options and surroundings in the key of JAX's trace cache, by name; values on this thread, now.
 
@@ -108,6 +104,8 @@ def named_context(values: tuple) -> dict[str, Any]:
 class Earlier(NamedTuple):
     """One call signature for which JAX holds a trace."""
 
+    function: weakref.ref
+    """The function that was traced."""
     info: Any
     """The jit's options, JAX's `PjitInfo`."""
     signature: Any
@@ -117,14 +115,10 @@ class Earlier(NamedTuple):
     """Values of the trace context at the time."""
 
 
-def earlier_traces(fun: Any) -> list[Earlier]:
-    """Every signature of `fun` in JAX's cache of traces, whoever called it. 1 ms per 1,000 entries there."""
-    found = []
-    for reference, context, arguments, _ in _pjit._infer_params_cached.cache_keys():
-        if reference() is fun:
-            info, signature, avals = arguments[:3]
-            found.append(Earlier(info, signature, avals, context))
-    return found
+def earlier_traces() -> list[Earlier]:
+    """Every signature in JAX's cache of traces, whoever called it: about 1 ms per 1,000."""
+    keys = _pjit._infer_params_cached.cache_keys()
+    return [Earlier(function, *arguments[:3], context) for function, context, arguments, _ in keys]
 
 
 def options_of_jit(function: Any) -> Any:

@@ -1,0 +1,45 @@
+"""Reads what an object holds, without running any code of its class: no property, no `__getattr__`, no `__eq__`."""
+
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+MISSING: Any = object()
+
+# Through the descriptors of `type`, because a metaclass may replace the attributes of the same name.
+_bases = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+
+
+def attribute(owner: object, name: str) -> Any:
+    """What `owner` holds under `name` in its own `__dict__` or slots; `MISSING` if nothing."""
+    value = dict.get(instance_dict(owner), name, MISSING)
+    if value is not MISSING:
+        return value
+    slot = class_attribute(type(owner), name)
+    if type(slot) is not MemberDescriptorType:
+        return MISSING
+    try:
+        return slot.__get__(owner)
+    except AttributeError:
+        return MISSING
+
+
+def instance_dict(owner: object) -> dict[str, Any]:
+    """The `__dict__` of an object; empty where it has none, or where its class made `__dict__` a property."""
+    descriptor = class_attribute(type(owner), "__dict__")
+    return descriptor.__get__(owner) if type(descriptor) is GetSetDescriptorType else {}
+
+
+def class_attribute(cls: type, name: str) -> Any:
+    """What the first class in the method resolution order has under `name`, not bound to anything."""
+    for base in _bases(cls):
+        namespace = _namespace(base)
+        if name in namespace:
+            return namespace[name]
+    return MISSING
+
+
+def module_of(cls: type) -> str:
+    """Name of the module that defined a class; empty where it isn't a string."""
+    name = _namespace(cls).get("__module__", "builtins")
+    return name if type(name) is str else ""
