@@ -1,21 +1,19 @@
-// Shows a saved report in JupyterLab, with or without a kernel.
+// JupyterLab's renderer of saved reports: the same panel, from the notebook alone, without a kernel.
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
-import { Widget } from "@lumino/widgets";
+import { ReportView } from "./renderer";
 
 const MIME = "application/vnd.jaxmagic.report+json";
 
-class ReportView extends Widget implements IRenderMime.IRenderer {
-  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const payload = model.data[MIME] as { version: string };
-    this.node.textContent = `jaxmagic ${payload.version}`;
-  }
-}
-
 const extension: IRenderMime.IExtension = {
   id: "jaxmagic:report",
-  // Below the rank of the live widget (-10), so that the saved report is preferred wherever both are there.
+  description: "Shows the reports of jaxmagic.",
+  rendererFactory: {
+    safe: true,
+    mimeTypes: [MIME],
+    createRenderer: ({ mimeType }) => new ReportView(mimeType),
+  },
+  // Before the widget view (rank -10), which is blank when there is no kernel, and before the static HTML.
   rank: -20,
-  rendererFactory: { safe: true, mimeTypes: [MIME], createRenderer: () => new ReportView() },
   dataType: "json",
 };
 

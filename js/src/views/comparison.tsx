@@ -1,0 +1,80 @@
+// Two runs of the same cell, name by name.
+import { csv, save } from "../export";
+import type { Comparison, Difference } from "../protocol";
+import { aval, label, number, seconds } from "../text";
+import { Name, Where } from "./parts";
+import type { Shown } from "./shown";
+
+export function ComparisonView({ comparison, shown }: { comparison: Comparison; shown: Shown }) {
+  const { left, right, differences } = comparison;
+  return (
+    <section aria-label="Comparison" class="comparison">
+      <h3>
+        {label(left, 60)} against {label(right, 60)} <span class="grow" />
+        <button type="button" class="small" onClick={() => save("comparison.csv", "text/csv", table(comparison))}>
+          CSV
+        </button>
+      </h3>
+      <p class="said">
+        {label(comparison.verdict, 400)} <Where span={comparison.first} shown={shown} />
+      </p>
+      <p class="facts">
+        <span>
+          <span class="quiet">{label(left, 40)}</span> {seconds(comparison.left_s)}
+        </span>
+        <span>
+          <span class="quiet">{label(right, 40)}</span> {seconds(comparison.right_s)}
+        </span>
+      </p>
+      {differences.length > 0 && (
+        <div class="sideways">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Verdict</th>
+                <th scope="col" class="num">
+                  Max abs
+                </th>
+                <th scope="col" class="num">
+                  Max rel
+                </th>
+                <th scope="col" class="num">
+                  Max ulp
+                </th>
+                <th scope="col">{label(left, 24)}</th>
+                <th scope="col">{label(right, 24)}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {differences.map(each => (
+                <Row key={each.name} difference={each} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Row({ difference }: { difference: Difference }) {
+  return (
+    <tr>
+      <th scope="row">
+        <Name text={difference.name} most={48} />
+      </th>
+      <td>{label(difference.verdict, 60)}</td>
+      <td class="num">{number(difference.max_abs)}</td>
+      <td class="num">{number(difference.max_rel)}</td>
+      <td class="num">{number(difference.max_ulp)}</td>
+      <td>{difference.left && <code class="aval">{aval(difference.left)}</code>}</td>
+      <td>{difference.right && <code class="aval">{aval(difference.right)}</code>}</td>
+    </tr>
+  );
+}
+
+function table({ differences }: Comparison): string {
+  const rows = differences.map(each => [each.name, each.verdict, each.max_abs, each.max_rel, each.max_ulp]);
+  return csv([["name", "verdict", "max_abs", "max_rel", "max_ulp"], ...rows]);
+}

@@ -1,0 +1,137 @@
+// One line of source: number, text, hints, and opened when selected.
+import { useEffect, useRef } from "preact/hooks";
+import type { Segment } from "../draw/segments";
+import { bySeverity } from "../findings";
+import type { Expression } from "../index/spans";
+import type { Finding, Hint } from "../protocol";
+import { label, leaves, lineKey, visible } from "../text";
+import { Sign } from "./parts";
+import { Peek } from "./peek";
+import type { FileProps } from "./source";
+import { Variants } from "./variants";
+
+interface Props extends Omit<FileProps, "hints" | "findings" | "expressions"> {
+  readonly number: number;
+  readonly hints: readonly Hint[];
+  readonly findings: readonly Finding[];
+  readonly expressions: readonly Expression[];
+  readonly pieces: readonly Segment[];
+}
+
+export function LineView(props: Props) {
+  const { shown, source, number, findings } = props;
+  const { focus } = shown.state;
+  const selected = focus?.kind === "line" && focus.file === source.file && focus.line === number;
+  const lit = shown.linked.lines.has(lineKey(source.file, number));
+  const failed = shown.report.failure?.span?.file === source.file && shown.report.failure.span.line === number;
+  const row = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (lit) scrollIntoPane(row.current);
+  }, [lit]);
+  const choose = (): void =>
+    shown.act({ type: "focus", focus: selected ? null : { kind: "line", file: source.file, line: number } });
+  return (
+    <>
+      <div ref={row} class={`line${selected ? " selected" : ""}${lit ? " lit" : ""}${failed ? " failed" : ""}`}>
+        <Gutter number={number} failed={failed} findings={findings} selected={selected} choose={choose} />
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the same */}
+        <code class="text" onClick={choose}>
+          {props.pieces.map(piece => (
+            <span key={piece.start} class={piece.styles} data-line={number} data-at={piece.start}>
+              {visible(piece.text)}
+            </span>
+          ))}
+        </code>
+        <Ends {...props} />
+      </div>
+      {selected && props.peek && <Peek {...props} />}
+    </>
+  );
+}
+
+function Gutter(props: {
+  number: number;
+  failed: boolean;
+  findings: readonly Finding[];
+  selected: boolean;
+  choose: () => void;
+}) {
+  const [first] = bySeverity(props.findings);
+  const title = props.findings.map(each => label(each.title, 200)).join("\n");
+  return (
+    <button
+      type="button"
+      class="number"
+      aria-pressed={props.selected}
+      title={title || undefined}
+      onClick={props.choose}
+    >
+      {props.failed ? <Sign severity="error" word={false} /> : first && <Sign severity={first.severity} word={false} />}
+      <span class="unseen">line </span>
+      {props.number}
+    </button>
+  );
+}
+
+function Ends({ shown, peek, source, number, hints, calls, chosen }: Props) {
+  // Beside the program there is no room, and the program says the same.
+  if (!peek) return null;
+  const groups = calls.get(lineKey(source.file, number)) ?? [];
+  if (!groups.length && !hints.length) return null;
+  return (
+    <span class="ends">
+      {merge(hints).map(each => (
+        <HintView key={`${each.role} ${each.name} ${each.ways[0]?.call}`} {...each} />
+      ))}
+      {groups.map(group => (
+        <Variants key={group[0]?.id} {...{ group, chosen, shown }} />
+      ))}
+    </span>
+  );
+}
+
+interface Merged {
+  readonly name: string;
+  readonly role: Hint["role"];
+  readonly ways: readonly Hint[];
+}
+
+/** A variable that a loop gave several shapes on the same line is one hint. */
+function merge(hints: readonly Hint[]): Merged[] {
+  const found = new Map<string, Merged & { ways: Hint[] }>();
+  for (const hint of hints) {
+    const key = `${hint.call} ${hint.role} ${hint.name}`;
+    const known = found.get(key);
+    if (known) known.ways.push(hint);
+    else found.set(key, { name: hint.name, role: hint.role, ways: [hint] });
+  }
+  return [...found.values()];
+}
+
+function HintView({ name, role, ways }: Merged) {
+  const text = ways.slice(0, 3).map(hint => leaves(hint, 2));
+  if (ways.length > 3) text.push(`… ${ways.length - 3} more`);
+  const title = ways.slice(0, 20).map(hint => `${leaves(hint, 40)}${hint.times > 1 ? `  ×${hint.times}` : ""}`);
+  return (
+    <span class={`hint ${role}`} title={label(title.join("  |  "), 1500)}>
+      {role === "returned" ? (
+        <span class="arrow">
+          <span aria-hidden="true">→</span>
+          <span class="unseen">returns</span>
+        </span>
+      ) : (
+        <bdi class="of">{label(name, 32)}</bdi>
+      )}{" "}
+      <bdi class="aval">{label(text.join(" → "), 120)}</bdi>
+    </span>
+  );
+}
+
+/** Scrolls only the pane the line is in: selecting in the list must not move the page. */
+function scrollIntoPane(row: HTMLElement | null): void {
+  const pane = row?.closest<HTMLElement>(".scrolls");
+  if (!row || !pane) return;
+  const at = row.getBoundingClientRect();
+  const view = pane.getBoundingClientRect();
+  if (at.top < view.top || at.bottom > view.bottom) pane.scrollTop += at.top - view.top - view.height / 3;
+}

@@ -1,0 +1,125 @@
+// StableHLO or HLO as text; each operation that has source lines is linked to them.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Instruction, Listing } from "../protocol";
+import { clip, plural, visible } from "../text";
+import { List, movedBy } from "./list";
+import { Empty } from "./parts";
+import type { Shown } from "./shown";
+
+const ROW = 18;
+/** Characters of one line that are shown. */
+const WIDEST = 400;
+
+export function linesOf(listing: Listing): readonly string[] {
+  return listing.text.replace(/\n$/, "").split("\n");
+}
+
+export function ListingView({ listing, shown, hits }: { listing: Listing; shown: Shown; hits: ReadonlySet<number> }) {
+  const { stage } = listing;
+  const lines = useMemo(() => linesOf(listing), [listing]);
+  const instructions = useMemo(() => new Map(listing.instructions.map(each => [each.line, each])), [listing]);
+  const widest = useMemo(() => Math.min(WIDEST, Math.max(0, ...lines.map(line => line.length))), [lines]);
+  const lit = shown.linked.instructions[stage];
+  const [first = null] = lit;
+  const [cursor, setCursor] = useState<number | null>(null);
+  useEffect(() => setCursor(first === null ? null : first - 1), [first, shown.state.focus]);
+  const choose = (at: number): void => {
+    setCursor(at);
+    if (instructions.has(at + 1)) shown.act({ type: "focus", focus: { kind: "instruction", stage, line: at + 1 } });
+  };
+  const onKey = (event: KeyboardEvent, page: number): void => {
+    const to = movedBy(event.key, cursor ?? -1, lines.length, page);
+    if (to === null) return;
+    event.preventDefault();
+    choose(to);
+  };
+  if (!listing.text) return <Empty>{leftOut(listing)}</Empty>;
+  return (
+    <>
+      <List
+        label={`${stage} text`}
+        role="listbox"
+        count={lines.length}
+        rowHeight={ROW}
+        target={cursor}
+        active={cursor}
+        onKey={onKey}
+        width={`${widest + 8}ch`}
+        row={at => (
+          <LineOf
+            key={at}
+            at={at}
+            text={lines[at] ?? ""}
+            instruction={instructions.get(at + 1)}
+            listing={listing}
+            lit={lit.has(at + 1)}
+            hit={hits.has(at + 1)}
+            cursor={cursor === at}
+            choose={() => choose(at)}
+          />
+        )}
+      />
+      {listing.dropped > 0 && <p class="note">{leftOut(listing)}</p>}
+    </>
+  );
+}
+
+function leftOut(listing: Listing): string {
+  return `${plural(listing.dropped, "character")} of this text were left out to keep the saved report small.`;
+}
+
+interface LineProps {
+  readonly at: number;
+  readonly text: string;
+  readonly instruction: Instruction | undefined;
+  readonly listing: Listing;
+  readonly lit: boolean;
+  readonly hit: boolean;
+  readonly cursor: boolean;
+  readonly choose: () => void;
+}
+
+function LineOf({ at, text, instruction, listing, lit, hit, cursor, choose }: LineProps) {
+  const style = `row${instruction ? " instruction" : ""}${lit ? " lit" : ""}${hit ? " hit" : ""}${cursor ? " cursor" : ""}`;
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: keys are taken by the list around it
+    // biome-ignore lint/a11y/useFocusableInteractive: the list has the focus and names its active row
+    <div
+      id={`row-${at}`}
+      role="option"
+      aria-selected={lit || cursor}
+      class={style}
+      style={{ height: `${ROW}px` }}
+      onClick={choose}
+    >
+      <span class="number">{at + 1}</span>
+      <span class="operation">{coloured(text, instruction)}</span>
+      {instruction && <Origin instruction={instruction} listing={listing} />}
+    </div>
+  );
+}
+
+/** The text with its opcode picked out. */
+function coloured(text: string, instruction: Instruction | undefined) {
+  const shown = clip(text, WIDEST);
+  const at = instruction ? shown.indexOf(`${instruction.opcode}(`) : -1;
+  const start = at >= 0 ? at : instruction ? shown.indexOf(instruction.opcode) : -1;
+  if (!instruction?.opcode || start < 0) return visible(shown);
+  const end = start + instruction.opcode.length;
+  return (
+    <>
+      {visible(shown.slice(0, start))}
+      <span class="primitive">{visible(shown.slice(start, end))}</span>
+      {visible(shown.slice(end))}
+    </>
+  );
+}
+
+function Origin({ instruction, listing }: { instruction: Instruction; listing: Listing }) {
+  const lines = [...new Set(instruction.frames.map(at => listing.frames[at]?.span.line))].sort(
+    (a, b) => Number(a) - Number(b),
+  );
+  const fused = instruction.fused ? `fuses ${instruction.fused}` : "";
+  const from = lines.length ? `:${lines.slice(0, 6).join(" :")}${lines.length > 6 ? " …" : ""}` : "";
+  return <span class="at">{[fused, from].filter(Boolean).join("  ")}</span>;
+}

@@ -1,0 +1,62 @@
+// The whole panel: header, tabs, and the tab that is open.
+import { useMemo, useReducer } from "preact/hooks";
+import { linked } from "../index/links";
+import type { PlaceGraph } from "../layout/client";
+import type { Report, Span } from "../protocol";
+import { current, reduce, START, type State, type Tab } from "../selection";
+import { label } from "../text";
+import { Header, stateWord } from "./header";
+import { Output } from "./output";
+import { Overview } from "./overview";
+import type { Shown } from "./shown";
+import { Tabs } from "./tabs";
+import { Transform } from "./transform";
+
+interface Props {
+  readonly report: Report;
+  /** Whether a kernel stands behind it: without one "running" is history. */
+  readonly live: boolean;
+  readonly place: PlaceGraph;
+  readonly start?: Partial<State>;
+}
+
+export function Panel({ report, live, place, start }: Props) {
+  const [state, act] = useReducer(reduce, { ...START, ...start });
+  const on = useMemo(() => current(report, state), [report, state.compiled, state.trace]);
+  const lit = useMemo(() => linked(state.focus, on?.trace), [state.focus, on]);
+  const where = useMemo(() => spelling(report), [report]);
+  const shown: Shown = { report, state, act, current: on, linked: lit, place, where };
+  return (
+    <section class="panel" aria-label={`${report.mode}, ${stateWord(report, live)}`}>
+      <Header report={report} live={live} />
+      <Tabs tabs={tabsOf(report)} tab={state.tab} choose={tab => act({ type: "tab", tab })}>
+        <Opened shown={shown} />
+      </Tabs>
+    </section>
+  );
+}
+
+function Opened({ shown }: { shown: Shown }) {
+  switch (shown.state.tab) {
+    case "transform":
+      return <Transform shown={shown} />;
+    case "output":
+      return <Output shown={shown} />;
+    default:
+      return <Overview shown={shown} />;
+  }
+}
+
+function tabsOf(report: Report): readonly { tab: Tab; title: string; count: number }[] {
+  const output = report.printed.length + report.results.length + (report.comparison?.differences.length ?? 0);
+  return [
+    { tab: "overview", title: "Overview", count: 0 },
+    { tab: "transform", title: "Transform", count: 0 },
+    { tab: "output", title: "Output", count: output },
+  ];
+}
+
+function spelling(report: Report): (span: Span) => string {
+  const labels = new Map(report.sources.map(source => [source.file, source.label]));
+  return span => `${label(labels.get(span.file) ?? (span.file.split("/").pop() || span.file), 40)}:${span.line}`;
+}

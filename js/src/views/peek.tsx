@@ -1,0 +1,67 @@
+// A selected line, opened: the value of each of its expressions, and where it went.
+
+import { fromBytes } from "../index/columns";
+import type { Expression } from "../index/spans";
+import type { Finding } from "../protocol";
+import { tracesOnLine } from "../selection";
+import { label, plural } from "../text";
+import { Sign } from "./parts";
+import type { FileProps } from "./source";
+
+interface Props extends Pick<FileProps, "shown" | "source"> {
+  readonly number: number;
+  readonly findings: readonly Finding[];
+  readonly expressions: readonly Expression[];
+}
+
+/** More expressions than this on one line are no help. */
+const MOST = 12;
+
+export function Peek({ shown, source, number, findings, expressions }: Props) {
+  const here = expressions.filter(({ span }) => span.line === number).sort((a, b) => a.span.column - b.span.column);
+  const traces = tracesOnLine(shown.report, source.file, number);
+  const focus = { kind: "line", file: source.file, line: number } as const;
+  return (
+    <div class="peek">
+      {findings.map(each => (
+        <p key={each.rule + each.title}>
+          <Sign severity={each.severity} /> {label(each.title, 300)}
+        </p>
+      ))}
+      {here.length > 0 && (
+        <dl>
+          {here.slice(0, MOST).map(({ span, values }) => (
+            <div key={`${span.column}-${span.end_line}-${span.end_column}`}>
+              <dt>
+                <code>{label(sourceOf(source.text, source.first_line, span), 70)}</code>
+              </dt>
+              <dd>
+                <code class="aval">{label(values.join("  |  "), 160)}</code>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {traces.slice(0, 6).map(({ compiled, at, equations }) => (
+        <button
+          type="button"
+          class="small"
+          key={`${compiled.id}/${at}`}
+          onClick={() => shown.act({ type: "program", compiled: compiled.id, trace: at, focus })}
+        >
+          {label(compiled.name, 40)}
+          {compiled.traces.length > 1 ? ` trace ${at + 1}` : ""}: {plural(equations, "equation")} →
+        </button>
+      ))}
+      {!here.length && !traces.length && !findings.length && (
+        <p class="quiet">No array operation is known on this line.</p>
+      )}
+    </div>
+  );
+}
+
+function sourceOf(text: string, firstLine: number, span: Expression["span"]): string {
+  const line = text.split("\n")[span.line - firstLine] ?? "";
+  const start = fromBytes(line, span.column);
+  return span.end_line > span.line ? `${line.slice(start)} …` : line.slice(start, fromBytes(line, span.end_column));
+}
