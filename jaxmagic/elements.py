@@ -48,6 +48,11 @@ def joined(*children: Child) -> Markup:
     return Markup("".join(child.html if isinstance(child, Markup) else escape(visible(child)) for child in children))
 
 
+def text_lines(text: str, most: int) -> Markup:
+    """Many lines of text for a `<pre>`, each cut after `most` characters."""
+    return Markup(escape("\n".join(visible(line, most) for line in text.split("\n"))))
+
+
 def style_sheet(css: str) -> Markup:
     """A style element; `css` is ours, never the user's."""
     return Markup(f"<style>{css}</style>")

@@ -4,19 +4,25 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from jaxmagic.elements import Markup, element, joined, style_sheet
+from jaxmagic.elements import Markup, element, joined, style_sheet, text_lines
 from jaxmagic.outline.caps import Caps
 from jaxmagic.outline.form import Block, Code, Fold, Items, Line, Paragraph, Preformatted, Section, Table, Word, line
 from jaxmagic.outline.layout import code_lines
 from jaxmagic.outline.report import outline
-from jaxmagic.outline.units import amount
 from jaxmagic.records import Report
 
 MOST_BYTES = 250_000
 """Of one page. With the saved panel and the text an output stays under 1 MB."""
 
-CODE_COLUMNS = 100
+CODE_COLUMNS = 88
 """Width to which code and its comments are set."""
+LONGEST_CODE = 200
+"""Columns of a source line that are kept."""
+LONGEST_LINE = 1000
+"""Characters of a program's line that are kept."""
+
+_LEAST = 500
+"""Spare bytes below which an optional part is not even tried."""
 
 
 def render(report: Report, most_bytes: int = MOST_BYTES) -> str:
@@ -77,18 +83,20 @@ class _Writer:
             case Table():
                 return _table(block)
             case Preformatted():
-                return element("pre", *_lines([(Word(text),) for text in block.text.split("\n")]))
+                return element("pre", text_lines(block.text(), LONGEST_LINE))
             case Fold():
                 return self._fold(block)
 
     def _fold(self, fold: Fold) -> Markup:
-        body = joined(*self.blocks(fold.blocks))
-        size = _size(body)
-        if fold.optional and size > self._spare:
-            body = element("p", f"Left out to keep the page small ({amount(size, 'B')}).")
-        elif fold.optional:
-            self._spare -= size
+        body = self._optional(fold) if fold.optional else joined(*self.blocks(fold.blocks))
         return element("details", element("summary", *_words(fold.summary)), body, open=fold.open)
+
+    def _optional(self, fold: Fold) -> Markup:
+        body = joined(*self.blocks(fold.blocks)) if self._spare >= _LEAST else None
+        if body is None or _size(body) > self._spare:
+            return element("p", "Left out to keep the page small.")
+        self._spare -= _size(body)
+        return body
 
 
 def _table(table: Table) -> Markup:
@@ -104,7 +112,7 @@ def _table(table: Table) -> Markup:
 
 
 def _code(code: Code) -> Markup:
-    return element("pre", *_lines(list(code_lines(code, CODE_COLUMNS))))
+    return element("pre", *_lines(list(code_lines(code, CODE_COLUMNS, LONGEST_CODE))))
 
 
 def _lines(lines: Sequence[Line]) -> list[Markup]:

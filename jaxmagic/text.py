@@ -105,7 +105,7 @@ def _table(block: Table, width: int) -> Iterator[Line]:
 
 @_lines.register
 def _preformatted(block: Preformatted, width: int) -> Iterator[Line]:
-    for text in block.text.split("\n"):
+    for text in block.text().split("\n"):
         yield from wrapped((Word(text),), width, _INDENT)
 
 

@@ -1,5 +1,6 @@
 """What an outline is made of. No markup, no widths, no colours: those belong to the two ways of showing it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -55,7 +56,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Preformatted:
-    text: str
+    text: Callable[[], str]
+    """Written only when shown: a program can be long."""
 
 
 @dataclass(frozen=True)

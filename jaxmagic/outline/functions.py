@@ -159,10 +159,14 @@ def _library(library: Sequence[Compiled], caps: Caps) -> Fold:
 
 def _how_to_print(report: Report) -> Line:
     """Where the programs are, since text has no room for them."""
-    option = re.search(r"-o\s+(\w+)", report.title)
-    name = option[1] if option else "report"
-    how = "" if option else "with `-o report` on the magic's line, "
+    if report.title.startswith("%"):
+        option = re.search(r"-o\s+(\w+)", report.title)
+        name = option[1] if option else "report"
+        how = "" if option else "with `-o report` on the magic's line, "
+    else:
+        name, how = "t.report", ""
     return prose(
-        f"To read the programs: {how}`print(jaxmagic.text.program({name}.compiled[0].traces[0].program))`, "
-        f"or `{name}.compiled[0].traces[0].hlo.text`."
+        f"To read the programs: {how}`import jaxmagic.text`, then "
+        f"`print(jaxmagic.text.program({name}.compiled[0].traces[0].program))`, "
+        f"or `print({name}.compiled[0].traces[0].hlo.text)`."
     )

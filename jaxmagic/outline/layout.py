@@ -60,42 +60,55 @@ def _stripped(words: list[Word]) -> Line:
 # --------------------------------------------------------------------------------------------- code
 
 
-def code_lines(code: Code, width: int) -> Iterator[Line]:
-    """Source lines with their numbers, comments in one column, carets under marked pieces."""
+def code_lines(code: Code, width: int, longest: int = 0) -> Iterator[Line]:
+    """Source lines with their numbers, comments in one column, carets under marked pieces.
+
+    Args:
+        code: Numbered or not.
+        width: Columns for a line with its comment.
+        longest: Columns for a line of code alone, where there may be more than `width`.
+    """
     lines = [line for line in code.lines if line is not None]
     gutter = max((len(str(line.number)) for line in lines if line.number is not None), default=0)
-    room = width - gutter - 2
-    column = _notes_column(lines, room)
+    page = _Page(lines, width - gutter - 2, max(width, longest) - gutter - 2)
     for line in code.lines:
         if line is None:
             yield (Word(f"{'⋮':>{gutter}}", "dim"),)
         else:
             number = "" if line.number is None else str(line.number)
-            yield from _code_line(line, Word(f"{number:>{gutter}}  ", "dim"), column, room)
+            yield from page.lines(line, Word(f"{number:>{gutter}}  ", "dim"))
 
 
-def _notes_column(lines: Sequence[CodeLine], room: int) -> int:
-    most = room - min(NARROWEST_NOTES, room * 5 // 9)
-    widths = [columns(_shown(line.text)) for line in lines if line.notes]
-    return min(max([width for width in widths if width + 2 <= most], default=0) + 2, most)
+class _Page:
+    """Where code ends and comments begin, beside the line numbers."""
 
+    def __init__(self, lines: Sequence[CodeLine], room: int, longest: int) -> None:
+        self._room = room
+        self._longest = longest
+        most = room - min(NARROWEST_NOTES, room * 5 // 9)
+        widths = [columns(_shown(line.text)) for line in lines if line.notes]
+        self._column = min(max([width for width in widths if width + 2 <= most], default=0) + 2, most)
 
-def _code_line(line: CodeLine, gutter: Word, column: int, room: int) -> Iterator[Line]:
-    text, marks = _window(line, room)
-    notes = list(_notes(line.notes, room - column))
-    words = _marked(text, marks)
-    width = columns(text)
-    beside = 2 + sum(columns(word.text) for word in notes[0]) if len(notes) == 1 else room
-    if notes and width + 2 <= column:
-        words = (*words, Word(" " * (column - width)), *notes.pop(0))
-    elif notes and width + beside <= room:
-        words = (*words, Word("  "), *notes.pop(0))
-    yield (gutter, *words)
-    blank = " " * columns(gutter.text)
-    if marks:
-        yield (Word(blank), Word(_carets(text, marks), "error"))
-    for words in notes:
-        yield (Word(blank + " " * column), *words)
+    def lines(self, line: CodeLine, gutter: Word) -> Iterator[Line]:
+        text, marks = _window(line, self._longest)
+        notes = list(_notes(line.notes, self._room - self._column))
+        space = self._space(columns(text), notes)
+        beside = (Word(" " * space), *notes.pop(0)) if space else ()
+        yield (gutter, *_marked(text, marks), *beside)
+        blank = " " * columns(gutter.text)
+        if marks:
+            yield (Word(blank), Word(_carets(text, marks), "error"))
+        for words in notes:
+            yield (Word(blank + " " * self._column), *words)
+
+    def _space(self, width: int, notes: Sequence[Line]) -> int:
+        """Columns between code and its first comment line, 0 where that goes below the code."""
+        if not notes:
+            return 0
+        if width + 2 <= self._column:
+            return self._column - width
+        first = sum(columns(word.text) for word in notes[0])
+        return 2 if len(notes) == 1 and width + 2 + first <= self._room else 0
 
 
 def _shown(text: str) -> str:

@@ -6,8 +6,9 @@ from jaxmagic.outline.caps import Caps
 from jaxmagic.outline.form import Block, Code, CodeLine, Line, Paragraph, Section, Word, line
 from jaxmagic.outline.notes import Shown, Ways, notes_of_definition, notes_of_line
 from jaxmagic.outline.places import Places
+from jaxmagic.outline.sparks import sparkline
 from jaxmagic.outline.units import counted
-from jaxmagic.records import Finding, Hint, Report, Source
+from jaxmagic.records import Finding, Hint, Report, Source, TapSeries
 
 WHOLE = 40
 """A cell of at most so many lines is shown whole."""
@@ -52,7 +53,8 @@ def _notes(source: Source, report: Report, findings: Sequence[Finding], ways: Wa
         head = notes.get(number, ())
         notes[number] = (*(_closed(head) if words else head), *words)
     for number, words in _marks(source, report, findings):
-        notes[number] = (*notes.get(number, ()), words)
+        before = notes.get(number, ())
+        notes[number] = (*(before if words.text.startswith("←") else _closed(before)), words)
     return notes
 
 
@@ -68,6 +70,9 @@ def _by_line(hints: Iterable[Hint]) -> dict[int, list[Hint]]:
 
 
 def _marks(source: Source, report: Report, findings: Sequence[Finding]) -> Iterable[tuple[int, Word]]:
+    for series in report.taps:
+        if series.span is not None and series.span.file == source.file:
+            yield series.span.line, Word(_tapped(series), "note")
     for i, finding in enumerate(findings, 1):
         if finding.span is not None and finding.span.file == source.file:
             yield finding.span.line, Word(f"← finding {i}", finding.severity)
@@ -75,6 +80,12 @@ def _marks(source: Source, report: Report, findings: Sequence[Finding]) -> Itera
     if failure is not None and failure.span is not None and failure.span.file == source.file:
         said = "interrupted here" if report.state == "interrupted" else "failed here"
         yield failure.span.line, Word(f"← {said}", "error")
+
+
+def _tapped(series: TapSeries) -> str:
+    means = [event.summary.mean for event in series.events if event.summary]
+    gradient = "gradient " if series.gradient else ""
+    return f"{gradient}{counted(series.total, 'value')} {sparkline(means)}".rstrip()
 
 
 def _with_context(known: Sequence[int], first: int, last: int) -> list[int]:

@@ -118,7 +118,7 @@ def _spelled_once(pieces: tuple[str, ...], shown: Shown, number: int) -> tuple[s
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Example: 1, 2, 3, 5 are `1–3, 5`."""
+    """Numbers in words: 1, 2, 3, 5 are `1–3, 5`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

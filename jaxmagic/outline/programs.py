@@ -1,6 +1,7 @@
 """The programs of a function, each folded away under its stage."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from jaxmagic.outline.caps import Caps
 from jaxmagic.outline.form import Block, Fold, Preformatted, Word, line
@@ -49,12 +50,13 @@ def _stages(trace: Trace, which: str, sources: Sequence[Source], caps: Caps) -> 
 
 def _jaxpr(program: Program, which: str, sources: Sequence[Source], caps: Caps) -> Fold:
     summary = f"jaxpr{which}, {counted(program.equations, 'equation')}"
-    return Fold(line(summary), (Preformatted(program_text(program, sources, caps.equations)),), optional=True)
+    text = Preformatted(partial(program_text, program, sources, caps.equations))
+    return Fold(line(summary), (text,), optional=True)
 
 
 def _listing(name: str, listing: Listing, caps: Caps) -> Fold:
-    text = listing.text[: caps.listing]
-    left_out = len(listing.text) - len(text) + listing.dropped
+    left_out = max(0, len(listing.text) - caps.listing) + listing.dropped
+    text = Preformatted(lambda: listing.text[: caps.listing])
     said = Word(f", {amount(left_out, 'characters')} left out" if left_out else "", "dim")
     summary = line(f"{name}, {counted(len(listing.instructions), 'instruction')}", said)
-    return Fold(summary, (Preformatted(text),) if text else (), optional=True)
+    return Fold(summary, (text,) if listing.text else (), optional=True)
