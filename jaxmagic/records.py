@@ -308,7 +308,9 @@ class Trace(Record):
     inputs: tuple[Argument, ...] = ()
     outputs: tuple[Argument, ...] = ()
     calls: int = 0
-    """Calls in this recording that ran this program."""
+    """Calls in this recording that ran this program; for one traced inside of another, how often that one has it."""
+    calls_exact: bool = True
+    """False where there may have been more calls than these, or others of the same function's."""
     cached: bool = False
     """Traced before the recording began; the seconds below are then those of looking again."""
     span: Span | None = None

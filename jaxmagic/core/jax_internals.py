@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import jax._src.interpreters.partial_eval as _partial_eval
 import jax._src.pjit as _pjit
+from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
 from jax._src import config as _config
 from jax._src import core as _core
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
+from jax._src import xla_bridge as _xla_bridge
 
 
 class Piece(NamedTuple):
@@ -49,8 +51,12 @@ PIECES = {
     "post_hook": Piece(_api, "_post_hook_state", "how often a jitted function is called", _ALL),
     "trace_context": Piece(_config, "trace_context", "options that make JAX trace again", _ALL),
     "current_trace": Piece(_core, "trace_ctx", "under which transformations code runs", _ALL),
+    "backend_ready": Piece(_xla_bridge, "backends_are_initialized", "whether a cell used JAX at all", _ALL),
     "user_frames": Piece(_source_info_util, "user_frames", "source lines of equations", _ALL),
 }
+
+if hasattr(_ad_checkpoint, "_trace_to_jaxpr"):  # since JAX 0.12 remat uses `trace_to_jaxpr` like everybody else
+    PIECES["checkpoint_trace"] = Piece(_ad_checkpoint, "_trace_to_jaxpr", "remat bodies traced before", _ALL[:2])
 
 
 def missing() -> dict[str, Piece]:
@@ -68,6 +74,12 @@ def replaced(key: str, replacement: Any) -> Iterator[Any]:
         yield original
     finally:
         setattr(piece.owner, piece.name, original)
+
+
+def backend_is_ready() -> bool:
+    """Whether any backend was initialized; asking JAX for its devices would do so, which takes seconds on a GPU."""
+    piece = PIECES["backend_ready"]
+    return getattr(piece.owner, piece.name)() if piece.present else True
 
 
 def forget_dispatch() -> None:
@@ -118,12 +130,39 @@ class Earlier(NamedTuple):
 def earlier_traces() -> list[Earlier]:
     """Every signature in JAX's cache of traces, whoever called it: about 1 ms per 1,000."""
     keys = _pjit._infer_params_cached.cache_keys()
-    return [Earlier(function, *arguments[:3], context) for function, context, arguments, _ in keys]
+    return [
+        Earlier(function, info, signature, avals, context)
+        for function, context, (info, signature, avals, *_), _ in keys
+    ]
 
 
 def options_of_jit(function: Any) -> Any:
     """JAX's `PjitInfo` of a jitted function, the same object for all its calls; None for anything else."""
     return getattr(function, "_jit_info", None)
+
+
+def traced_jaxpr(function: Any, args: tuple, kwargs: dict) -> Any:
+    """The jaxpr that a jitted function runs for these arguments, from JAX's cache of traces."""
+    return _pjit._infer_params(function._fun, function._jit_info, args, kwargs)[0].params["jaxpr"]
+
+
+def arguments_of_trace(trace: Any) -> list[tuple[str, Any]]:
+    """Names and avals of the arguments with which a trace to a jaxpr began, also while it is under way."""
+    names = trace.frame.debug_info.arg_names or ()
+    return [(name or "", variable.aval) for name, variable in zip(names, trace.frame.invars, strict=False)]
+
+
+def arguments_of_compiled(stage: Any) -> list[tuple[str, Any, bool]]:
+    """Path, aval and whether it is donated, of each array that a `jax.stages.Compiled` takes."""
+    leaves = jax.tree_util.tree_leaves_with_path(stage.args_info)
+    return [(_path(path), leaf._aval, bool(leaf.donated)) for path, leaf in leaves]
+
+
+def _path(path: tuple) -> str:
+    """`args[0]['w']` or `scale`, for a leaf of the pair `(args, kwargs)`."""
+    if path[0].idx == 0:
+        return f"args{jax.tree_util.keystr(path[1:])}"
+    return f"{path[1].key}{jax.tree_util.keystr(path[2:])}"
 
 
 def executable_of(stage: Any) -> Any:
@@ -258,3 +297,21 @@ def scan_parameters(equation: Any, jaxpr: Any, constants: int, carry: int) -> di
 
 def unspecified_sharding() -> Any:
     return _sharding_impls.UNSPECIFIED
+
+
+def traceback_of(equation: Any) -> Any:
+    """JAX's own traceback of where an equation was staged; None for anything that isn't an equation."""
+    return getattr(getattr(equation, "source_info", None), "traceback", None)
+
+
+def is_of_current_program(tracer: Any) -> bool:
+    """Whether a tracer belongs to one of the traces from the current one out to the first that builds a jaxpr."""
+    own = tracer._trace
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None and not isinstance(trace, _core.EvalTrace):
+        if own is trace or getattr(own, "tag", own) is getattr(trace, "tag", trace):
+            return True
+        if isinstance(trace, _partial_eval.DynamicJaxprTrace):
+            return False
+        trace = getattr(trace, "parent_trace", None)
+    return False

@@ -220,8 +220,10 @@ export interface Trace {
   readonly reason: Reason;
   readonly inputs: readonly Argument[];
   readonly outputs: readonly Argument[];
-  /** Calls in this recording that ran this program. */
+  /** Calls in this recording that ran this program; for one traced inside of another, how often that one has it. */
   readonly calls: number;
+  /** False where there may have been more calls than these, or others of the same function's. */
+  readonly calls_exact: boolean;
   /** Traced before the recording began; the seconds below are then those of looking again. */
   readonly cached: boolean;
   /** The call that caused it. */

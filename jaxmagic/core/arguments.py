@@ -1,0 +1,64 @@
+"""Inputs and outputs of programs as records, by the paths that the function's signature gives them."""
+
+from typing import Any
+
+from jaxmagic.core.jax_internals import names_of
+from jaxmagic.core.parameters import opened
+from jaxmagic.core.values import aval_from, aval_of
+from jaxmagic.records import Argument, Aval
+
+
+def inputs_of(params: Any) -> tuple[Argument, ...]:
+    """The array arguments of a traced call; `params` is JAX's `PjitParams`."""
+    avals = params.in_avals
+    donated = params.params["donated_invars"][-len(avals) :] if avals else ()
+    names = params.arg_names or ("",) * len(avals)
+    triples = zip(names, avals, donated, strict=True)
+    return tuple(Argument(name or "", aval_from(aval), donated=gone) for name, aval, gone in triples)
+
+
+def inputs_of_jaxpr(jaxpr: Any, donated: tuple[bool, ...] = ()) -> tuple[Argument, ...]:
+    """The inputs of a program for which only the jaxpr is known."""
+    variables = opened(jaxpr).invars
+    names = names_of(opened(jaxpr)).arguments or ("",) * len(variables)
+    donated = donated if len(donated) == len(variables) else (False,) * len(variables)
+    triples = zip(names, variables, donated, strict=True)
+    return tuple(Argument(name, aval_from(variable.aval), donated=gone) for name, variable, gone in triples)
+
+
+def outputs_of(jaxpr: Any) -> tuple[Argument, ...]:
+    """The results of a program, named by their path in what the function returns: `[0]`, `['loss']`, or nothing."""
+    atoms = opened(jaxpr).outvars
+    names = names_of(opened(jaxpr)).results or ("",) * len(atoms)
+    return tuple(
+        Argument(name.removeprefix("result"), aval_from(atom.aval)) for name, atom in zip(names, atoms, strict=True)
+    )
+
+
+def placed(arguments: tuple[Argument, ...], values: Any) -> tuple[Argument, ...]:
+    """The arguments with the shardings of the arrays that were passed, or returned."""
+    dynamic = sum(each.aval is not None for each in arguments)
+    if len(values) < dynamic:
+        return arguments
+    arrays = iter(values[len(values) - dynamic :])
+    return tuple(each if each.aval is None else _placed(each, next(arrays)) for each in arguments)
+
+
+def _placed(argument: Argument, value: Any) -> Argument:
+    aval = argument.aval
+    try:
+        sharding = aval_of(value).sharding
+    except TypeError:  # a Python scalar
+        return argument
+    if aval is None or sharding is None:
+        return argument
+    return Argument(argument.name, Aval(aval.shape, aval.dtype, aval.weak, sharding), argument.static, argument.donated)
+
+
+def devices_of(values: Any) -> str:
+    """The devices on which the first of the arrays lies: `TFRT_CPU_0`."""
+    for value in values:
+        sharding = getattr(value, "sharding", None)
+        if sharding is not None:
+            return ", ".join(sorted(map(str, sharding.device_set)))
+    return ""

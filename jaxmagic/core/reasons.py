@@ -1,0 +1,161 @@
+"""Why JAX traced a function: what differs from its nearest earlier trace, across all cells of a session."""
+
+import threading
+import weakref
+from types import CodeType
+from typing import Any
+
+from jaxmagic.core.ownership import Subject
+from jaxmagic.core.signatures import Signature
+from jaxmagic.records import Aval, Change, Reason
+
+
+class History:
+    """All signatures seen of each function object, and all function objects seen of each definition.
+
+    One for the whole session. Functions are held weakly; of definitions only a fingerprint is kept.
+    """
+
+    def __init__(self) -> None:
+        self._signatures: weakref.WeakKeyDictionary[Any, list[Signature]] = weakref.WeakKeyDictionary()
+        self._definitions: dict[tuple, int] = {}
+        self._lock = threading.Lock()
+
+    def reason(self, fun: Any, subject: Subject, new: Signature, past: list[Signature]) -> Reason:
+        """Why `fun` was traced with this signature just now, and notes that it was.
+
+        Args:
+            fun: The function object that JAX traced; the cache goes by its identity.
+            subject: What it is about.
+            new: The signature it was traced with.
+            past: Other signatures for which JAX holds a trace; they count where nothing was noted before.
+        """
+        with self._lock:
+            earlier = list(self._signatures.get(fun, past))
+            reason = compare(earlier, new) if earlier else self._first(subject)
+            self._remember(fun, subject, [*earlier, new])
+            return reason
+
+    def note(self, fun: Any, subject: Subject, signature: Signature, past: list[Signature]) -> None:
+        """Notes a trace that JAX already had."""
+        with self._lock:
+            known = self._signatures.get(fun, past)
+            if signature not in known:
+                self._remember(fun, subject, [*known, signature])
+
+    def of(self, fun: Any) -> list[Signature]:
+        """The signatures noted of a function, oldest first."""
+        with self._lock:
+            return list(self._signatures.get(fun, ()))
+
+    def _remember(self, fun: Any, subject: Subject, signatures: list[Signature]) -> None:
+        self._signatures[fun] = signatures[-100:]
+        code = subject.code
+        if code is not None:
+            self._definitions[subject.form, fingerprint(code)] = id(code)
+
+    def _first(self, subject: Subject) -> Reason:
+        code = subject.code
+        before = self._definitions.get((subject.form, fingerprint(code))) if code is not None else None
+        if before is None:
+            return Reason("first call", text="first call")
+        if before == id(code):
+            return Reason(
+                "new function object",
+                text=f"a new function object made from the same definition of {subject.name}: JAX's cache goes by "
+                "the object, so nothing traced before is used again",
+            )
+        return Reason(
+            "cell run again",
+            text=f"the code that defines {subject.name} was run again, unchanged: that made a new function",
+        )
+
+
+history = History()
+
+
+def compare(earlier: list[Signature], new: Signature) -> Reason:
+    """What differs from the nearest of the earlier signatures."""
+    nearest = min((changes_between(old, new) for old in reversed(earlier)), key=_distance)
+    if nearest:
+        return Reason("changed", nearest, "; ".join(map(str, nearest[:4])) + ("; …" if len(nearest) > 4 else ""))
+    if new in earlier:
+        return Reason(
+            "cache cleared",
+            text="traced before with the same arguments and options, but JAX no longer had it: its caches were "
+            "cleared, or the entry was dropped for newer ones",
+        )
+    return Reason("unknown", text="nothing that jaxmagic compares has changed")
+
+
+_FAR = {"structure": 9, "shape": 3, "dtype": 3}
+
+
+def _distance(changes: tuple[Change, ...]) -> int:
+    return sum(_FAR.get(change.what, 1) for change in changes)
+
+
+def changes_between(old: Signature, new: Signature) -> tuple[Change, ...]:
+    if old.arrays.keys() != new.arrays.keys():
+        return (_structure(old, new), *_texts("static value", old.statics, new.statics))
+    changes = [change for name in new.arrays for change in _aval_changes(name, old.arrays[name], new.arrays[name])]
+    changes += _texts("static value", old.statics, new.statics)
+    if not changes:
+        changes += _spelling(old, new)
+    if old.trees and new.trees and old.trees != new.trees and not changes:
+        changes += [Change("structure", "arguments", ", ".join(old.trees), ", ".join(new.trees))]
+    changes += _texts("option", old.jit, new.jit)
+    # An option that one side doesn't know of was not compared, rather than changed.
+    shared = old.options.keys() & new.options.keys()
+    changes += _texts("option", {k: old.options[k] for k in shared}, {k: new.options[k] for k in shared})
+    return tuple(changes)
+
+
+def _aval_changes(name: str, old: Aval, new: Aval) -> list[Change]:
+    changes = []
+    if old.shape != new.shape:
+        changes.append(Change("shape", name, str(old), str(new)))
+    if old.dtype != new.dtype:
+        changes.append(Change("dtype", name, str(old), str(new)))
+    if old.weak != new.weak:
+        words = {True: "weak", False: "strong"}
+        changes.append(Change("weak type", name, f"{old} ({words[old.weak]})", f"{new} ({words[new.weak]})"))
+    if old.sharding != new.sharding:
+        changes.append(Change("sharding", name, old.sharding or "one device", new.sharding or "one device"))
+    return changes
+
+
+def _texts(what: Any, old: dict[str, str], new: dict[str, str]) -> list[Change]:
+    names = [*new, *(name for name in old if name not in new)]
+    return [
+        Change(what, name, old.get(name, "absent"), new.get(name, "absent"))
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _structure(old: Signature, new: Signature) -> Change:
+    gone = [name for name in old.arrays if name not in new.arrays]
+    come = [name for name in new.arrays if name not in old.arrays]
+    return Change("structure", "arguments", _names(gone) or "no such leaves", _names(come) or "no such leaves")
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _spelling(old: Signature, new: Signature) -> list[Change]:
+    words = {True: "by keyword", False: "by position"}
+    return [
+        Change("spelling", name, words[name in old.keywords], words[name in new.keywords])
+        for name in sorted(old.keywords ^ new.keywords)
+    ]
+
+
+def fingerprint(code: CodeType) -> int:
+    """Equal for code compiled from the same text, wherever in the file it stands."""
+    constants = tuple(
+        fingerprint(each) if isinstance(each, CodeType) else (type(each).__name__, repr(each))
+        for each in code.co_consts
+    )
+    return hash((code.co_name, code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars))

@@ -1,0 +1,119 @@
+"""Writes down what JAX traced: one entry per program, with its arguments, its reason and its place."""
+
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmagic.core import jax_internals
+from jaxmagic.core.arguments import inputs_of, outputs_of, placed
+from jaxmagic.core.entries import Entries, Entry
+from jaxmagic.core.limits import Limits
+from jaxmagic.core.ownership import IsUser
+from jaxmagic.core.positions import user_frame
+from jaxmagic.core.reasons import compare, history
+from jaxmagic.core.signatures import Signature, jit_options, signature_from, signature_of, static_arguments
+from jaxmagic.core.source import position
+from jaxmagic.core.values import aval_from
+from jaxmagic.records import Argument, Reason, Span
+
+
+class Registrar:
+    """Completes entries and puts them among the others of a recording."""
+
+    def __init__(self, entries: Entries, is_user: IsUser, limits: Limits) -> None:
+        self._entries = entries
+        self._is_user = is_user
+        self._limits = limits
+        self._past = _Past()
+
+    def traced(self, entry: Entry, answer: tuple, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
+        """A call that JAX has looked up, and its answer. Says why it was traced, if it was."""
+        params, values = answer
+        entry.info, entry.jaxpr = info, params.params["jaxpr"]
+        entry.inputs = (*placed(inputs_of(params), values), *static_arguments(info, args, kwargs))
+        entry.outputs = outputs_of(entry.jaxpr)
+        entry.call = self.position()
+        entry.names = _arrays_around(entry.subject.function)
+        with self._limits.guard(f"why {entry.subject.name} was traced"):
+            signature = signature_of(entry.inputs, params, info, args, kwargs)
+            entry.reason = self._reason(entry, fun, signature)
+        self._entries.add(entry)
+
+    def failed(self, entry: Entry, trace: Any, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
+        """A call whose trace raised: of its arguments JAX knows the names and avals, but not how they were nested."""
+        entry.failed, entry.info, entry.call = True, info, self.position()
+        arrays = tuple(Argument(name, aval_from(aval)) for name, aval in jax_internals.arguments_of_trace(trace))
+        statics = static_arguments(info, args, kwargs)
+        entry.inputs = (*arrays, *statics)
+        signature = Signature(
+            arrays={each.name: each.aval for each in arrays if each.aval is not None},
+            statics={each.name: each.static for each in statics},
+            keywords=frozenset(kwargs),
+            trees=(),
+            jit=jit_options(info),
+            options={},
+        )
+        earlier = history.of(fun) or self._past_of(fun, signature)
+        entry.reason = compare(earlier, signature) if earlier else Reason("first call", text="first call")
+        self._entries.add(entry)
+
+    def _reason(self, entry: Entry, fun: Any, signature: Signature) -> Reason:
+        past = self._past_of(fun, signature)
+        if entry.cached:
+            history.note(fun, entry.subject, signature, past)
+            return Reason("unknown", text="traced before this recording began")
+        return history.reason(fun, entry.subject, signature, past)
+
+    def _past_of(self, fun: Any, signature: Signature) -> list[Signature]:
+        """Signatures for which JAX holds a trace of this function, but for the one it has just made."""
+        past = [signature_from(each, tuple(signature.arrays)) for each in self._past.of(fun)]
+        return [each for each in past if not _same_call(each, signature)]
+
+    def position(self) -> Span | None:
+        """What the innermost user frame is evaluating."""
+        frame = user_frame(sys._getframe(1), self._is_user)
+        return position(frame) if frame is not None else None
+
+
+def _same_call(one: Signature, other: Signature) -> bool:
+    parts = ((each.arrays, each.statics, each.keywords, each.jit) for each in (one, other))
+    return next(parts) == next(parts)
+
+
+class _Past:
+    """What JAX's cache of traces held when it was first asked for; of no use after the recording."""
+
+    def __init__(self) -> None:
+        self._index: dict[int, list[jax_internals.Earlier]] | None = None
+
+    def of(self, fun: Any) -> list[jax_internals.Earlier]:
+        if self._index is None:
+            self._index = {}
+            for earlier in jax_internals.earlier_traces():
+                self._index.setdefault(id(earlier.function()), []).append(earlier)
+        return [each for each in self._index.get(id(fun), ()) if each.function() is fun]
+
+
+def _arrays_around(function: Any) -> dict[int, str]:
+    """Names of the arrays in a function's closure and of the globals it uses, by `id`."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    variables = getattr(function, "__globals__", {})
+    values = {name: variables[name] for name in code.co_names if name in variables}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return dict(_named_arrays(values))
+
+
+def _named_arrays(values: dict[str, Any]) -> Any:
+    for name, value in values.items():
+        if isinstance(value, jax.Array | np.ndarray):
+            yield id(value), name
+        elif type(value) is dict:
+            yield from ((id(part), f"{name}[{key!r}]") for key, part in value.items() if type(key) is str)

@@ -1,0 +1,137 @@
+"""What JAX's trace cache looks at in a call, as text: avals by argument path, static values, spelling, options."""
+
+import enum
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+
+from jaxmagic.core import jax_internals
+from jaxmagic.core.values import aval_from
+from jaxmagic.records import Argument, Aval
+
+_LONGEST = 80
+_IMMEDIATE = (int, float, complex, bool, str, bytes, type(None), type(...), np.dtype, np.generic)
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """One key of the trace cache."""
+
+    arrays: dict[str, Aval]
+    statics: dict[str, str]
+    keywords: frozenset[str]
+    """Arguments given by keyword."""
+    trees: tuple[str, ...]
+    """Structure of each argument; types of nodes show here and nowhere else."""
+    jit: dict[str, str]
+    """Options given to `jax.jit`."""
+    options: dict[str, str]
+    """`jax.config` and context managers that take part in tracing."""
+
+
+def signature_of(arguments: tuple[Argument, ...], params: Any, info: Any, args: tuple, kwargs: dict) -> Signature:
+    """The key of a call that JAX has just looked up; `params` is JAX's `PjitParams`."""
+    positional = [args[i] for i in range(len(args)) if i not in info.static_argnums]
+    named = [value for name, value in kwargs.items() if name not in info.static_argnames]
+    return Signature(
+        arrays={each.name: each.aval for each in arguments if each.aval is not None},
+        statics={each.name: each.static for each in arguments if each.aval is None},
+        keywords=frozenset(kwargs),
+        trees=_trees(params.in_tree, len(positional) + len(named)),
+        jit=jit_options(info),
+        options={name: text for name, value in jax_internals.trace_context().items() if (text := spelled(value))},
+    )
+
+
+def signature_from(earlier: jax_internals.Earlier, names: tuple[str, ...]) -> Signature:
+    """The key of a trace that JAX holds; `names` are the argument paths of a call of the same function."""
+    avals = earlier.avals
+    if len(names) != len(avals):
+        names = tuple(f"array {i}" for i in range(len(avals)))
+    parts = jax_internals.named_context(earlier.context)
+    keywords = (*earlier.signature.dynamic_arg_names, *earlier.signature.static_arg_names)
+    return Signature(
+        arrays=dict(zip(names, map(aval_from, avals), strict=True)),
+        statics=_earlier_statics(earlier),
+        keywords=frozenset(keywords),
+        trees=tuple(str(tree) for tree in earlier.signature.dynamic_arg_treedefs),
+        jit=jit_options(earlier.info),
+        options={name: text for name, value in parts.items() if (text := spelled(value))},
+    )
+
+
+def static_arguments(info: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Argument, ...]:
+    """The static arguments of a call, by the names in the function's signature."""
+    found = [(position_name(info, i), args[i]) for i in info.static_argnums if -len(args) <= i < len(args)]
+    found += [(name, kwargs[name]) for name in info.static_argnames if name in kwargs]
+    return tuple(Argument(name, None, spelled(value) or f"<{type(value).__name__}>") for name, value in found)
+
+
+def position_name(info: Any, position: int) -> str:
+    """`n` for the third positional argument of `f(x, y, n)`."""
+    try:
+        return list(info.fun_signature.parameters)[position]
+    except (AttributeError, IndexError):
+        return f"args[{position}]"
+
+
+def _earlier_statics(earlier: jax_internals.Earlier) -> dict[str, str]:
+    values, by_name = list(earlier.signature.static_args), list(earlier.signature.static_arg_names)
+    positional = len(values) - len(by_name)
+    names = [position_name(earlier.info, i) for i in earlier.info.static_argnums[:positional]] + by_name
+    return {name: spelled(value) or f"<{type(value).__name__}>" for name, value in zip(names, values, strict=False)}
+
+
+def _trees(in_tree: Any, count: int) -> tuple[str, ...]:
+    """Structures of the arguments, from the tree of `(args, kwargs)`."""
+    args, kwargs = in_tree.children()
+    trees = (*args.children(), *kwargs.children())
+    return tuple(str(tree) for tree in trees) if len(trees) == count else (str(in_tree),)
+
+
+_JIT_OPTIONS = (
+    "static_argnums",
+    "static_argnames",
+    "donate_argnums",
+    "donate_argnames",
+    "device",
+    "backend",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+    "in_shardings_leaves",
+    "out_shardings_leaves",
+)
+
+
+def jit_options(info: Any) -> dict[str, str]:
+    return {name.removesuffix("_leaves"): str(getattr(info, name, ""))[:_LONGEST] for name in _JIT_OPTIONS}
+
+
+def spelled(value: Any, depth: int = 0) -> str:
+    """A value as Python spells it, where that runs no code of the user's; empty for anything else."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, _IMMEDIATE) and type(value).__module__ in ("builtins", "numpy", "numpy.dtypes"):
+        return _shortened(repr(value))
+    if isinstance(value, type | FunctionType | MethodType):
+        return value.__qualname__.rpartition("<locals>.")[2]
+    if isinstance(value, jax.sharding.Mesh | jax.sharding.AbstractMesh | jax.sharding.Sharding):
+        return _shortened(str(value))
+    if depth < 3 and type(value) in (tuple, list, frozenset, set):
+        return _container(value, lambda inner: spelled(inner, depth + 1))
+    return ""
+
+
+def _container(values: Any, spell: Callable[[Any], str]) -> str:
+    inside = ", ".join(spell(value) or f"<{type(value).__name__}>" for value in list(values)[:8])
+    inside += ", …" if len(values) > 8 else ""
+    opening, closing = ("(", ")") if type(values) is tuple else ("[", "]") if type(values) is list else ("{", "}")
+    return _shortened(f"{opening}{inside}{',' if type(values) is tuple and len(values) == 1 else ''}{closing}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
