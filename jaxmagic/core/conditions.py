@@ -1,7 +1,8 @@
 """Conditions on a value, tested on the device: `nan`, `inf`, or any expression over it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +22,17 @@ class Condition:
 
     def holds(self, value: Array, lanes: int = 0) -> Array:
         """Whether it is true of `value`, or of any of the examples along its first `lanes` axes; traced `bool[]`."""
-        return jnp.any(_over_lanes(self.test, lanes)(value))
+        return _any(_over_lanes(self.test, lanes), value)
 
     def may_hold(self, value: Array, lanes: int = 0) -> Array:
-        return jnp.any(_over_lanes(self.suspect or self.test, lanes)(value))
+        return _any(_over_lanes(self.suspect or self.test, lanes), value)
+
+
+def _any(test: Callable[[Array], Array], value: Array) -> Array:
+    try:
+        return jnp.any(test(value))
+    except Exception:  # noqa: BLE001 - a question that makes no sense for this value is not true of it
+        return jnp.zeros((), bool)
 
 
 def _over_lanes(test: Callable[[Array], Array], lanes: int) -> Callable[[Array], Array]:
@@ -46,3 +54,28 @@ def _sum_is_not_finite(value: Array) -> Array:
 
 NAN = Condition("nan", _inexact(jnp.isnan), _inexact(_sum_is_not_finite))
 INF = Condition("inf", _inexact(jnp.isinf), _inexact(_sum_is_not_finite))
+
+_NAMED = {"nan": NAN, "inf": INF}
+
+
+def condition(text: str | Condition | None, names: Mapping[str, Any] | None = None) -> Condition | None:
+    """The condition that a user wrote: `nan`, `inf`, or an expression over `x` in which `jnp` and `jax` are known.
+
+    Args:
+        text: What was written; None and conditions are returned as they are.
+        names: Further names that the expression may use.
+
+    Raises:
+        SyntaxError: it is not an expression.
+
+    Example:
+        >>> bool(condition("abs(x) > 3").holds(jnp.array([1.0, -4.0])))
+        True
+    """
+    if text is None or isinstance(text, Condition):
+        return text
+    if text in _NAMED:
+        return _NAMED[text]
+    known = {"jax": jax, "jnp": jnp, **(names or {})}
+    code = compile(text.strip(), "<condition>", "eval")
+    return Condition(text, lambda x: jnp.asarray(eval(code, known, {"x": x})))

@@ -1,18 +1,22 @@
-"""What a tap sends and how to read it, so that a callback need only keep the raw buffers."""
+"""What a tap sends, to whom, and how to read it, so that a callback need only keep the raw buffers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from jaxmagic.core.conditions import Condition
 from jaxmagic.core.packing import Layout, unpack
 from jaxmagic.core.summaries import summary_of
 from jaxmagic.records import Summary
 
+Kind = Literal["value", "anchor", "active", "loop"]
+"""What an operand of the tap is: sent; only there to tie the tap to its loop; which lanes run; a loop's counter."""
 
-class Stop(Exception):  # noqa: N818 - a stop that was asked for, not an error
-    """Raised in a callback to end the running program."""
+
+class TapStopped(Exception):  # noqa: N818 - a stop that was asked for, not an error
+    """The condition to stop on held for a tapped value. Raised in a callback, and again at the user's line."""
 
 
 class Part(NamedTuple):
@@ -53,6 +57,8 @@ class Delivery:
     loops: int = 0
     devices: tuple[int, ...] | None = None
     packed: Layout | None = None
+    way: str = ""
+    """The transport that was chosen, in words."""
     bytes: int = 0
     """Copied from device to host each time."""
 
@@ -72,6 +78,30 @@ class Delivery:
             del flat[: part.arrays]
         loop = tuple(int(counter) for counter in flat[self.active :])
         return Parcel(tuple(values), marks, tuple(flat[: self.active]), loop, device)
+
+
+class Receiver(Protocol):
+    def __call__(self, site: "Site", delivery: Delivery, arrays: Sequence[np.ndarray]) -> None:
+        """Takes what arrived. `arrays` are views that die with the call; it may run on any thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Where values leave the program. A static parameter of the tap, compared by identity."""
+
+    label: str
+    receive: Receiver = field(repr=False)
+    reduce_above: int | None = None
+    """Values of more elements are reduced on the device; None never reduces."""
+    gate: Condition | None = None
+    """Nothing is sent unless it holds for one of the values."""
+    marks: tuple[Condition, ...] = ()
+    """Tested for each value and sent along with it."""
+    about: Any = field(default=None, repr=False)
+    """Whatever the receiver needs to know; not looked at here."""
+
+    def __repr__(self) -> str:
+        return f"Site({self.label})"
 
 
 def _value(part: Part, arrays: Sequence[np.ndarray]) -> np.ndarray | Summary:

@@ -7,7 +7,7 @@ the forward and the backward scan of a gradient alike. Nothing but the counters 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
+import jax.core
 import jax.extend.core
 import numpy as np
 from jax import lax

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +75,22 @@ def summarize(array: np.ndarray) -> Summary | None:
     with np.errstate(all="ignore"):
         moments = np.array([finite.min(), finite.max(), finite.mean(), finite.std()])
     return summary_of(moments, counts, finite, values.size)
+
+
+def combine(summaries: Sequence[Summary]) -> Summary:
+    """The summary of all the arrays together, without a histogram."""
+    counts: dict[str, Any] = {}
+    for key in ("count", "nan", "posinf", "neginf", "zero"):
+        counts[key] = sum(getattr(summary, key) for summary in summaries)
+    parts = [(s.count - s.nan - s.posinf - s.neginf, s) for s in summaries if s.mean is not None]
+    total = sum(weight for weight, _ in parts)
+    if not total:
+        return Summary(**counts)
+    mean = sum(weight * (s.mean or 0.0) for weight, s in parts) / total
+    square = sum(weight * ((s.std or 0.0) ** 2 + ((s.mean or 0.0) - mean) ** 2) for weight, s in parts) / total
+    least = min(s.min for _, s in parts if s.min is not None)
+    greatest = max(s.max for _, s in parts if s.max is not None)
+    return Summary(min=least, max=greatest, mean=mean, std=math.sqrt(square), **counts)
 
 
 def _as_real(array: Array) -> Array:

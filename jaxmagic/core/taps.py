@@ -1,0 +1,221 @@
+"""`%%jaxtap` without a notebook: taps named values of the user's functions while they run, compiled or not."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax import Array
+
+from jaxmagic.core import frames, jax_internals
+from jaxmagic.core.conditions import Condition, condition
+from jaxmagic.core.delivery import Site, TapStopped
+from jaxmagic.core.edits import Edits
+from jaxmagic.core.identity import fresh
+from jaxmagic.core.intake import About, Intake, Keep, receive
+from jaxmagic.core.limits import Limits
+from jaxmagic.core.loops import number_loops
+from jaxmagic.core.ownership import subject_of
+from jaxmagic.core.policy import Policy
+from jaxmagic.core.series import Arrival, Name, Series
+from jaxmagic.core.staging import Staging
+from jaxmagic.core.wanted import Wanted
+from jaxmagic.core.wrapping import wrapped
+
+jax_internals.exclude_from_tracebacks(__file__)
+
+LARGE = 4096
+"""Elements above which `keep="auto"` reduces a value on the device."""
+
+_MOST_TWINS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TapOptions:
+    """How to tap. The flags of `%%jaxtap` and the keywords of `jaxmagic.tap` both end here."""
+
+    grad: bool = False
+    """Also the cotangents of the names."""
+    keep: Literal["auto", "stats", "values"] = "auto"
+    """Reduce large values on the device; reduce all; reduce none that fits the budget."""
+    when: str | Condition | None = None
+    """Only values for which it holds come ashore: `nan`, `inf`, or an expression in jnp over `x`."""
+    stop_when: str | Condition | None = None
+    """The program is stopped at the first value for which it holds."""
+    alert: str | Condition | None = None
+    """Values for which it holds are marked."""
+    every: int = 1
+    first: int | None = None
+    last: int | None = None
+    replace: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
+    """Names → function of the value, in jnp, whose result flows on; it is differentiated like the user's own code."""
+    call: Callable[[np.ndarray], Any] | None = None
+    """Host function that sees each value; what it returns flows on, with a gradient of zero."""
+    budget: int = 64 * 2**20
+    """Bytes of values kept."""
+
+
+class Taps:
+    """Taps on named values, from `start` to `stop`.
+
+    Args:
+        names: Patterns, see `Wanted`; none for everything, within a budget that is stated in `limits`.
+        options: How to tap.
+        policy: Whose functions.
+        limits: Notes what was not observed.
+    """
+
+    def __init__(self, names: Sequence[str], options: TapOptions, policy: Policy, limits: Limits) -> None:
+        self._options = options
+        self._limits = limits
+        self._policy = policy
+        self._wanted = Wanted(names)
+        self._marks = _marks(options)
+        self._intake = Intake(_keep(options), self._wants, limits)
+        gradient = self._site if options.grad else None
+        self._edits = Edits(options.replace, options.call, gradient, self._wanted, limits)
+        self._staging = Staging(self._wanted, self._site, self._edits, policy, limits)
+        self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False)
+        self._twins: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        self._undo = ExitStack()
+
+    # ------------------------------------------------------------------------------------------ lifetime
+
+    def start(self, frame: FrameType | None = None) -> None:
+        """Begins; `frame` is user code that already runs."""
+        hooks: dict[str, Callable[..., Any]] = {
+            "infer_params": self._call,
+            "trace_to_jaxpr": self._body,
+            "checkpoint_trace": self._body,
+            "resolve_and_lower": self._lower,
+            "call_impl": self._run,
+        }
+        for key, hook in hooks.items():
+            if key in jax_internals.PIECES:
+                self._undo.enter_context(wrapped(key, hook))
+        self._intake.start()
+        self._undo.callback(self._intake.stop)
+        jax_internals.forget_dispatch()
+        self._watcher.start(frame)
+
+    def stop(self) -> None:
+        """Waits for what is still on its way, then takes everything off: functions run as they did before."""
+        self._watcher.stop()
+        with self._limits.guard("values still on their way"):
+            jax.effects_barrier()
+        self._undo.close()
+        jax_internals.forget_dispatch()
+        self._twins.clear()
+
+    @property
+    def stopped(self) -> TapStopped | None:
+        """The circuit breaker's message, once the condition to stop on has held."""
+        return self._intake.stopped
+
+    def unknown(self) -> dict[str, tuple[str, ...]]:
+        """Names that were not found in any user function that ran, each with those like it."""
+        return self._wanted.unknown() | self._edits.unknown()
+
+    def on_event(self, sink: Callable[[Arrival], None]) -> None:
+        """Has `sink` called with every arrival, from any thread, while the program waits: be quick, don't use JAX."""
+        self._intake.on_event(sink)
+
+    def series(self) -> tuple[Series, ...]:
+        """What came ashore so far, by name."""
+        return self._intake.series()
+
+    # --------------------------------------------------------------------------------------------- hooks
+
+    def _call(self, inner: Any, fun: Any, info: Any, args: tuple, kwargs: dict) -> Any:
+        """Around JAX's handling of a call of a jitted function: traces a twin of it instead, with taps inside."""
+        __tracebackhide__ = True
+        statics = tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
+        mark = self._staging.mark()
+        try:
+            answer = inner(self._twin(fun, statics), info, args, kwargs)
+        except BaseException:
+            self._staging.forget_since(mark)
+            raise
+        self._raise_if_failed()
+        return answer
+
+    def _body(self, inner: Any, fun: Any, *args: Any, **kwargs: Any) -> Any:
+        """Around JAX's tracing of the bodies of loops, branches and the like, which it caches by function."""
+        __tracebackhide__ = True
+        return inner(self._twin(fun, ()), *args, **kwargs)
+
+    def _lower(self, inner: Any, *args: Any, jaxpr: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        numbered = jaxpr
+        with self._limits.guard("loop iterations of tapped values"):
+            numbered = number_loops(jaxpr)
+        return inner(*args, jaxpr=numbered, **kwargs)
+
+    def _run(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Around running a program: XLA knows no cause of a failed callback, so the one that we kept is raised."""
+        __tracebackhide__ = True
+        try:
+            return inner(*args, **kwargs)
+        except jax.errors.JaxRuntimeError:
+            self._raise_if_failed()
+            if self._intake.interrupted:
+                raise KeyboardInterrupt from None
+            if self._intake.stopped is not None:
+                raise self._intake.stopped from None
+            raise
+
+    def _raise_if_failed(self) -> None:
+        error, self._edits.error = self._edits.error, None
+        if error is not None:
+            raise error from None
+
+    def _twin(self, fun: Any, statics: tuple) -> Any:
+        """The function under a new identity if it is the user's; the same one each time."""
+        known = self._twins.get(id(fun))
+        if known is not None and known[0] is fun:
+            return known[1]
+        twin = fun
+        with self._limits.guard("a call of a jitted function"):
+            if subject_of(fun, statics, self._policy.is_user).owner == "user":
+                twin = fresh(fun)
+                self._remember(twin, twin)
+        if twin is not fun or not statics:
+            self._remember(fun, twin)
+        return twin
+
+    def _remember(self, fun: Any, twin: Any) -> None:
+        self._twins[id(fun)] = (fun, twin)
+        if len(self._twins) > _MOST_TWINS:
+            self._twins.popitem(last=False)
+
+    # --------------------------------------------------------------------------------------------- parts
+
+    def _wants(self, name: Name) -> bool:
+        return self._wanted.matches(name.function, name.name) and (self._options.grad or not name.gradient)
+
+    def _site(self, names: tuple[Name, ...]) -> Site:
+        options = self._options
+        alert = 0 if options.alert else None
+        stop = len(self._marks) - 1 if options.stop_when else None
+        return Site(
+            label=", ".join(f"{name.function}.{name.name}" for name in names),
+            receive=receive,
+            reduce_above={"auto": LARGE, "stats": 1, "values": options.budget // 16}[options.keep],
+            gate=condition(options.when),
+            marks=self._marks,
+            about=About(names, alert, stop),
+        )
+
+
+def _marks(options: TapOptions) -> tuple[Condition, ...]:
+    return tuple(found for each in (options.alert, options.stop_when) if (found := condition(each)) is not None)
+
+
+def _keep(options: TapOptions) -> Keep:
+    if options.first is None and options.last is None:
+        return Keep(every=options.every, bytes=options.budget)
+    return Keep(options.first or 0, options.last or 0, 0, options.every, options.budget)
