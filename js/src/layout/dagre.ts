@@ -16,14 +16,18 @@ export interface Placed {
   readonly edges: readonly (readonly Point[])[];
 }
 
+/** Above this the last touches to the order of a rank cost as much as all the rest. */
+const LARGE = 40;
+
 export function place(graph: Graph): Placed {
   const dagre = new Dagre({ multigraph: true });
-  dagre.setGraph({ rankdir: "TB", nodesep: 14, ranksep: 26, marginx: 12, marginy: 12 });
+  // Tight trees give drawings as compact as dagre's default ranks in little more than half the time.
+  dagre.setGraph({ rankdir: "TB", ranker: "tight-tree", nodesep: 14, ranksep: 26, marginx: 12, marginy: 12 });
   for (const { id, width, height } of graph.nodes) dagre.setNode(id, { width, height });
   graph.edges.forEach((edge, at) => {
     dagre.setEdge(edge.from, edge.to, {}, String(at));
   });
-  layout(dagre);
+  layout(dagre, { disableOptimalOrderHeuristic: graph.nodes.length > LARGE });
   const size = dagre.graph();
   return {
     width: size.width ?? 0,

@@ -31,7 +31,7 @@ export interface Graph {
 }
 
 /** Above this a layered layout takes longer than anyone waits, and shows nothing a list does not. */
-export const MOST_NODES = 90;
+export const MOST_NODES = 80;
 
 /** The graph of a region; of a large one, the part around equation `near`. */
 export function graphOf(index: ProgramIndex, region: number, near: number | null): Graph {

@@ -8,7 +8,7 @@ import { layWires, wireOf, wiresBetween } from "../layout/wires";
 import type { Program } from "../protocol";
 import { plural } from "../text";
 import { EquationRow, RegionRow, ReturnRow } from "./equation";
-import { List, movedBy } from "./list";
+import { List, movedBy, type Target } from "./list";
 import type { Shown } from "./shown";
 
 const ROW = 20;
@@ -20,8 +20,10 @@ export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: 
   const positions = useMemo(() => positionsOf(rows), [rows]);
   const wires = useMemo(() => layWires(index, rows, positions), [index, rows, positions]);
   const [cursor, setCursor] = useState<number | null>(null);
+  const [target, setTarget] = useState<Target | null>(null);
   const selected = useMemo(() => firstRow(linked.equations, positions.equation), [linked, positions]);
   useEffect(() => setCursor(selected), [selected, state.focus]);
+  useEffect(() => setTarget(selected === null ? null : { row: selected }), [selected === null, state.focus]);
   const lit = useMemo(
     () => litWires(index, shown).map(each => ({ ...each, wire: wireOf(index, positions, each.variable) })),
     [index, positions, linked, state.focus],
@@ -31,6 +33,7 @@ export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: 
     if (row?.kind === "equation") act({ type: "focus", focus: { kind: "equation", at: row.at } });
     else if (row?.kind === "region") act({ type: "region", region: row.region });
     setCursor(at);
+    setTarget({ row: at });
   };
   const toggle = (region: number): void => setOpen(toggled(open, region));
   const onKey = (event: KeyboardEvent, page: number): void => {
@@ -45,7 +48,7 @@ export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: 
       role="tree"
       count={rows.length}
       rowHeight={ROW}
-      target={cursor}
+      target={target}
       active={cursor}
       onKey={onKey}
       row={at => (
@@ -74,22 +77,27 @@ export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: 
 
 const opened = new WeakMap<Program, ReadonlySet<number>>();
 
+function openIn(index: ProgramIndex): ReadonlySet<number> {
+  const open = opened.get(index.program) ?? firstOpen(index);
+  opened.set(index.program, open);
+  return open;
+}
+
 /** Open regions are remembered while the program lives; whatever is selected is always open. */
 function useOpenRegions(
   index: ProgramIndex,
   selected: ReadonlySet<number>,
 ): [ReadonlySet<number>, (open: ReadonlySet<number>) => void] {
-  const [, redraw] = useState(0);
-  const open = opened.get(index.program) ?? firstOpen(index);
+  const [, redraw] = useState<ReadonlySet<number> | null>(null);
   const set = (next: ReadonlySet<number>): void => {
     opened.set(index.program, next);
-    redraw(count => count + 1);
+    redraw(next);
   };
   const [first] = selected;
   useEffect(() => {
-    if (first !== undefined) set(reveal(index, opened.get(index.program) ?? firstOpen(index), [first]));
+    if (first !== undefined) set(reveal(index, openIn(index), [first]));
   }, [index, first]);
-  return [open, set];
+  return [openIn(index), set];
 }
 
 function firstRow(equations: ReadonlySet<number>, rows: ReadonlyMap<number, number>): number | null {

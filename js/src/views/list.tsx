@@ -2,13 +2,17 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
+export interface Target {
+  readonly row: number;
+}
+
 interface Props {
   readonly label: string;
   readonly role: "tree" | "listbox" | "list";
   readonly count: number;
   readonly rowHeight: number;
-  /** Row to bring into view when it changes. */
-  readonly target: number | null;
+  /** Row to bring into view, once for each new object: rows that open above it must not make the list jump. */
+  readonly target: Target | null;
   /** Row the keyboard is on; its element has the id `row-N`. */
   readonly active: number | null;
   readonly onKey?: (event: KeyboardEvent, pageRows: number) => void;
@@ -28,7 +32,7 @@ export function List(props: Props) {
   const [height, setHeight] = useState(400);
   useLayoutEffect(() => watchHeight(view.current, setHeight), []);
   useEffect(() => {
-    if (props.target !== null) bringIntoView(view.current, props.target, rowHeight);
+    if (props.target) bringIntoView(view.current, props.target.row, rowHeight);
   }, [props.target, rowHeight]);
   const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
   const last = Math.min(count - 1, Math.ceil((top + height) / rowHeight) + OVERSCAN);

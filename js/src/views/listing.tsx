@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Instruction, Listing } from "../protocol";
 import { clip, plural, visible } from "../text";
-import { List, movedBy } from "./list";
+import { List, movedBy, type Target } from "./list";
 import { Empty } from "./parts";
 import type { Shown } from "./shown";
 
@@ -22,9 +22,14 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
   const lit = shown.linked.instructions[stage];
   const [first = null] = lit;
   const [cursor, setCursor] = useState<number | null>(null);
-  useEffect(() => setCursor(first === null ? null : first - 1), [first, shown.state.focus]);
+  const [target, setTarget] = useState<Target | null>(null);
+  const goTo = (row: number | null): void => {
+    setCursor(row);
+    setTarget(row === null ? null : { row });
+  };
+  useEffect(() => goTo(first === null ? null : first - 1), [first, shown.state.focus]);
   const choose = (at: number): void => {
-    setCursor(at);
+    goTo(at);
     if (instructions.has(at + 1)) shown.act({ type: "focus", focus: { kind: "instruction", stage, line: at + 1 } });
   };
   const onKey = (event: KeyboardEvent, page: number): void => {
@@ -41,7 +46,7 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
         role="listbox"
         count={lines.length}
         rowHeight={ROW}
-        target={cursor}
+        target={target}
         active={cursor}
         onKey={onKey}
         width={`${widest + 8}ch`}
@@ -59,7 +64,7 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
           />
         )}
       />
-      {listing.dropped > 0 && <p class="note">{leftOut(listing)}</p>}
+      {listing.dropped > 0 && <p class="remark">{leftOut(listing)}</p>}
     </>
   );
 }

@@ -39,7 +39,7 @@ function Prints({ printed, shown }: { printed: readonly Printed[]; shown: Shown 
     <section aria-label="Printed">
       <h3>Printed, in order</h3>
       {printed.some(each => each.traced) && (
-        <p class="note">
+        <p class="remark">
           Lines marked “while tracing” were printed once a trace, not once a call, and show tracers instead of numbers.
         </p>
       )}

@@ -1,10 +1,10 @@
 // The first tab: what happened, beside the code.
-import { allFindings, bySeverity } from "../findings";
-import { plural, visible } from "../text";
+import { bySeverity } from "../findings";
+import { label, plural } from "../text";
 import { FailureView } from "./failure";
 import { Findings } from "./findings";
 import { Ledger } from "./ledger";
-import { Empty } from "./parts";
+import { Empty, Prose } from "./parts";
 import type { Shown } from "./shown";
 import { Sources } from "./source";
 
@@ -21,7 +21,7 @@ export function Overview({ shown }: { shown: Shown }) {
         </section>
         {beside && (
           <section aria-label="Findings" class="scrolls">
-            <h3>{plural(allFindings(report).length, "finding")}</h3>
+            <h3>{plural(findings.length, "finding")}</h3>
             <Findings findings={findings} shown={shown} />
           </section>
         )}
@@ -44,7 +44,9 @@ function Limits({ limits }: { limits: readonly string[] }) {
       <h3>Not observed</h3>
       <ul>
         {limits.map(text => (
-          <li key={text}>{visible(text)}</li>
+          <li key={text}>
+            <Prose text={label(text, 400)} />
+          </li>
         ))}
       </ul>
     </section>

@@ -42,7 +42,7 @@ export function RegionGraph({ index, shown }: Props) {
         <Inner index={index} near={near} shown={shown} />
         <Buttons zoom={zoom} svg={() => svg.current} />
       </div>
-      {graph.left > 0 && <p class="note">{leftOut(graph)}</p>}
+      {graph.left > 0 && <p class="remark">{leftOut(graph)}</p>}
       <div class="drawing" ref={zoom.frame}>
         {placed && (
           <svg

@@ -1,8 +1,8 @@
 // One tracing of one function: why, from what, to what, at what cost.
 import type { Argument, Change, Compiled, Cost, Trace } from "../protocol";
 import { hasProgram } from "../selection";
-import { aval, bytes, count, label, seconds, visible } from "../text";
-import { Fold, Name, Where } from "./parts";
+import { aval, bytes, count, label, plural, seconds, visible } from "../text";
+import { Fold, Name, Prose, Where } from "./parts";
 import type { Shown } from "./shown";
 
 interface Props {
@@ -18,7 +18,9 @@ export function TraceView({ compiled, trace, at, shown }: Props) {
     <div class="traced">
       <h4>
         {compiled.traces.length > 1 && <span>Trace {at + 1}</span>}
-        <span class="reason">{label(trace.reason.text || trace.reason.kind, 300)}</span>
+        <span class="reason">
+          <Prose text={label(trace.reason.text || trace.reason.kind, 300)} />
+        </span>
         <Where span={trace.span} shown={shown} />
         <span class="grow" />
         {hasProgram(trace) && (
@@ -29,12 +31,27 @@ export function TraceView({ compiled, trace, at, shown }: Props) {
       </h4>
       {trace.reason.changes.length > 0 && <Changes changes={trace.reason.changes} />}
       <Facts trace={trace} />
+      <Ends trace={trace} open={compiled.traces.length === 1} />
+    </div>
+  );
+}
+
+/** What goes in, comes out and is baked in; folded where several traces say nearly the same. */
+function Ends({ trace, open }: { trace: Trace; open: boolean }) {
+  const baked = trace.constants.length;
+  const title = [
+    plural(trace.inputs.length, "input"),
+    plural(trace.outputs.length, "output"),
+    baked && plural(baked, "constant"),
+  ];
+  return (
+    <Fold title={title.filter(Boolean).join(", ")} open={open}>
       <div class="ends-of">
         <Arguments title="Inputs" all={trace.inputs} />
         <Arguments title="Outputs" all={trace.outputs} />
-        {trace.constants.length > 0 && <Constants trace={trace} />}
+        {baked > 0 && <Constants trace={trace} />}
       </div>
-    </div>
+    </Fold>
   );
 }
 
