@@ -9,7 +9,9 @@ TAGS = frozenset(
     {"code", "details", "div", "li", "mark", "p", "pre", "span", "strong", "summary"}
     | {"table", "tbody", "td", "th", "thead", "tr", "ul"}
 )
-ATTRIBUTES = frozenset({"class", "open", "scope"})
+ATTRIBUTES = frozenset({"class", "open", "scope", "style"})
+STYLES = frozenset({"text-align: left", "text-align: right"})
+"""What `style` may be: JupyterLab aligns every table cell on the right, with a rule that wins over a style sheet."""
 
 
 class Markup(NamedTuple):
@@ -27,7 +29,7 @@ def element(tag: str, *children: Child, **attributes: str | bool | None) -> Mark
     Args:
         tag: One of `TAGS`.
         *children: Markup as it stands; strings as text, with control characters spelled out.
-        **attributes: From `ATTRIBUTES`, `class_` for `class`; None and False are left out.
+        **attributes: From `ATTRIBUTES`, `class_` for `class`, `style` from `STYLES`; None and False are left out.
 
     Raises:
         ValueError: A tag or an attribute that a static page has no use for.
@@ -39,6 +41,8 @@ def element(tag: str, *children: Child, **attributes: str | bool | None) -> Mark
     names = {name.rstrip("_"): value for name, value in attributes.items()}
     if tag not in TAGS or not names.keys() <= ATTRIBUTES:
         raise ValueError(f"No <{tag} {' '.join(names)}> in a static page; allowed are {sorted(TAGS | ATTRIBUTES)}")
+    if names.get("style", "text-align: left") not in STYLES:
+        raise ValueError(f"No style {names['style']!r} in a static page; allowed are {sorted(STYLES)}")
     written = "".join(_attribute(name, value) for name, value in names.items() if value not in (None, False, ""))
     return Markup(f"<{tag}{written}>{joined(*children).html}</{tag}>")
 

@@ -33,7 +33,7 @@ def render(report: Report, most_bytes: int = MOST_BYTES) -> str:
         most_bytes: Of UTF-8. Programs are left out first, then ever more of everything; each time it is said.
 
     Returns:
-        One `<div>`: no script, no link, no attribute but `class`, `open` and `scope`.
+        One `<div>`: no script, no link, no attribute but those of `elements.ATTRIBUTES`.
     """
     for caps in (Caps(), Caps().divided(4), Caps().divided(16), Caps().divided(64)):
         blocks = outline(report, caps)
@@ -100,15 +100,18 @@ class _Writer:
 
 
 def _table(table: Table) -> Markup:
-    def kind(column: int) -> str | None:
-        return "number" if column in table.numeric else None
-
-    head = (element("th", name, scope="col", class_=kind(i)) for i, name in enumerate(table.head))
+    head = (element("th", name, scope="col", **_alignment(table, i)) for i, name in enumerate(table.head))
     rows = (
-        element("tr", *(element("td", *_words(words), class_=kind(i)) for i, words in enumerate(row)))
+        element("tr", *(element("td", *_words(words), **_alignment(table, i)) for i, words in enumerate(row)))
         for row in table.rows
     )
     return element("table", element("thead", element("tr", *head)), element("tbody", *rows))
+
+
+def _alignment(table: Table, column: int) -> dict[str, str]:
+    if column in table.numeric:
+        return {"class_": "number", "style": "text-align: right"}
+    return {"style": "text-align: left"}
 
 
 def _code(code: Code) -> Markup:

@@ -112,7 +112,7 @@ def test_a_page_has_no_script_no_link_and_no_handler(name: str, sample: Sample):
     page = Page(html.render(sample(name)))
     assert set(page.tags) <= TAGS | {"style"}
     assert {key for key, _ in page.attributes} <= ATTRIBUTES
-    assert all(re.fullmatch(r"[a-z -]+|", value or "") for _, value in page.attributes)
+    assert all(re.fullmatch(r"[a-z: -]+|", value or "") for _, value in page.attributes)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -184,13 +184,15 @@ def test_an_unknown_tag_or_attribute_is_refused():
         element("p", "text", onclick="alert(1)")
     with pytest.raises(ValueError, match="script"):
         element("script", "alert(1)")
+    with pytest.raises(ValueError, match="position"):
+        element("td", style="position: fixed")
 
 
 def test_the_style_sheet_names_only_its_own_page_and_loads_nothing(sample: Sample):
     css = re.search(r"<style>(.*?)</style>", html.render(sample("empty")), re.DOTALL)
     assert css is not None
     selectors = re.findall(r"^\s*([^@{}\n][^{}\n]*)\{", css[1], re.MULTILINE)
-    assert all(part.strip().startswith(".jaxmagic-report") for names in selectors for part in names.split(","))
+    assert all(part.strip().startswith("div.jaxmagic-report") for names in selectors for part in names.split(","))
     assert "url(" not in css[1]
     assert "@import" not in css[1]
 
