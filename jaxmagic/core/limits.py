@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class Deliberate(Exception):  # noqa: N818 - it ends the user's cell because the user asked for that
+    """Raised by a hook of ours on purpose, and meant for the user: the one kind of error that `guard` lets pass."""
+
+
 class Limits:
     """Collects one line per thing that was not observed; a repeated line is counted, not repeated."""
 
@@ -24,6 +28,8 @@ class Limits:
         """
         try:
             yield
+        except Deliberate:
+            raise
         except Exception as error:  # noqa: BLE001 - a hook of ours must never end the user's cell
             self.add(f"{what}: not observed ({type(error).__name__}: {str(error)[:200]})")
 

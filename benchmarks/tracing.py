@@ -1,0 +1,69 @@
+"""P4: what `%%jaxtrace` adds to the training step of a 12-layer transformer, first run and warm."""
+
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import jax
+from IPython.core.interactiveshell import InteractiveShell
+from rounds import Row
+
+PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "flax_transformer.py"
+FIRST_ROUNDS, WARM_ROUNDS = 3, 7
+STEP = "loss = train_step(model, optimizer, tokens); jax.block_until_ready(loss)"
+
+
+def rows(only: set[str]) -> Iterable[Row]:
+    if only and "P4" not in only:
+        return
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "jaxmagic")
+    first = statistics.median(_first(shell, "%%jaxtrace -q\n") / _first(shell, "") for _ in range(FIRST_ROUNDS))
+    yield Row("P4", "12-layer transformer step, first run", "≤ 1.25 × plain", f"{first:.2f} ×", first <= 1.25)
+    plain = statistics.median(_timed(shell, STEP) for _ in range(WARM_ROUNDS))
+    retrace = statistics.median(_retrace(shell) for _ in range(3))
+    before = len(COMPILATIONS)
+    traced = statistics.median(_timed(shell, f"%%jaxtrace -q\n{STEP}") for _ in range(WARM_ROUNDS))
+    extra = len(COMPILATIONS) - before
+    yield Row(
+        "P4",
+        "the same, warm",
+        f"≤ plain + 1.5 retraces = {plain + 1.5 * retrace:.2f} s, 0 compilations",
+        f"{traced:.2f} s (plain {plain * 1000:.1f} ms, one retrace {retrace:.2f} s), {extra} compilations",
+        traced <= plain + 1.5 * retrace and extra == 0,
+    )
+
+
+COMPILATIONS: list[str] = []
+
+
+def _count(event: str, _seconds: float, **_details: object) -> None:
+    if event.endswith("backend_compile_duration"):
+        COMPILATIONS.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+def _first(shell: InteractiveShell, magic: str) -> float:
+    """Seconds of the first step after everything was defined anew and every cache emptied."""
+    jax.clear_caches()
+    _run(shell, PROGRAM.read_text().replace("layers=2", "layers=12").split("losses =")[0])
+    return _timed(shell, magic + STEP)
+
+
+def _retrace(shell: InteractiveShell) -> float:
+    """Seconds to trace the step once more, without lowering or compiling it."""
+    _run(shell, "from flax import nnx as _nnx; _again = _nnx.jit(lambda m, o, t: train_step.__wrapped__(m, o, t))")
+    return _timed(shell, "_again.trace(model, optimizer, tokens) if hasattr(_again, 'trace') else None")
+
+
+def _timed(shell: InteractiveShell, cell: str) -> float:
+    began = time.perf_counter()
+    _run(shell, cell)
+    return time.perf_counter() - began
+
+
+def _run(shell: InteractiveShell, cell: str) -> None:
+    shell.run_cell(cell, store_history=False).raise_error()

@@ -1,0 +1,42 @@
+"""Which files a report speaks of, and their text."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from jaxmagic.core.cells import Cells
+from jaxmagic.core.texts import source_record
+from jaxmagic.records import Report, Source, Span
+
+
+def with_sources(report: Report, cells: Cells, first: str | None = None) -> Report:
+    """The report with the text of every file it names.
+
+    Args:
+        report: Complete but for its sources.
+        cells: For the numbers of cells, and their text as typed.
+        first: The cell that ran, which is there even where nothing is said of it.
+    """
+    files = dict.fromkeys([first] if first else [])
+    files.update(dict.fromkeys(span.file for span in _spans(report)))
+    return msgspec.structs.replace(report, sources=tuple(_sources(files, cells)))
+
+
+def _sources(files: Iterable[str], cells: Cells) -> Iterator[Source]:
+    for file in files:
+        source = source_record(file, cells.number(file))
+        if source.text:
+            yield msgspec.structs.replace(source, text=cells.typed(source.text))
+
+
+def _spans(report: Report) -> Iterator[Span]:
+    for record in (*report.hints, *report.calls, *report.printed, *report.compiled, *report.findings):
+        if record.span is not None:
+            yield record.span
+    for compiled in report.compiled:
+        for trace in compiled.traces:
+            for program in (trace.program, trace.stablehlo, trace.hlo):
+                yield from (frame.span for frame in program.frames) if program is not None else ()
+    if report.failure is not None:
+        yield from (frame.span for frame in report.failure.frames)
+        yield from (finding.span for finding in report.failure.findings if finding.span is not None)

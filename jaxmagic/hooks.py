@@ -1,0 +1,155 @@
+"""What jaxmagic installs in an IPython shell, and its removal: an input transformer and two events."""
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+
+CELL_MAGICS = ("jaxtrace",)
+
+
+class CellRun(Protocol):
+    """Something that lasts from the first line of a cell to its end."""
+
+    def finish(self, error: BaseException | None) -> None: ...
+
+
+class Hooks:
+    """Runs a cell as IPython would, with something around it.
+
+    The magic's line is replaced by a one-line call, so that line numbers, top-level await, `Out`, tracebacks and
+    every other magic stay what they are in a cell without us.
+    """
+
+    def __init__(self, shell: InteractiveShell, begin: Callable[[str, str], CellRun]) -> None:
+        self.shell = shell
+        self._begin = begin
+        self._cells: list[ExecutionInfo] = []
+        self._run: CellRun | None = None
+        self._owner: ExecutionInfo | None = None
+
+    def install(self) -> None:
+        self.shell.input_transformers_cleanup.append(self.replace_magic_line)
+        self.shell.events.register("pre_run_cell", self._cell_begins)
+        self.shell.events.register("post_run_cell", self._cell_ends)
+
+    def remove(self) -> None:
+        self._finish(None)
+        self.shell.input_transformers_cleanup.remove(self.replace_magic_line)
+        self.shell.events.unregister("pre_run_cell", self._cell_begins)
+        self.shell.events.unregister("post_run_cell", self._cell_ends)
+
+    def begin(self, magic: str, line: str) -> None:
+        """Called by the first line of a magic cell."""
+        if self._run is not None:  # `%%timeit` outside: its later rounds join the first
+            return
+        self._owner = self._cells[-1] if self._cells else None
+        self._run = self._begin(magic, line)
+
+    def replace_magic_line(self, lines: list[str]) -> list[str]:
+        """`%%jaxtrace …` becomes a call on the same line; any other cell is returned as it is."""
+        magic = _magic_of(lines)
+        if magic is None:
+            return lines
+        call = _call(magic, lines[0])
+        for number, text in enumerate(lines[1:], 1):
+            stripped = text.strip()
+            if _magic_of([text]) is not None:
+                call = _refusal(magic, stripped)
+                return [call, "\n", *lines[2:]] if number == 1 else [call, *lines[1:number], "\n", *lines[number + 1 :]]
+            if stripped.startswith("%%"):  # another cell magic goes first, and runs our call as its own first line
+                return [text, call, *lines[1:number], *lines[number + 1 :]]
+            if stripped.startswith("from __future__"):  # must stay the first statement
+                joined = f"{text.rstrip()}; {call}"
+                return ["\n", *lines[1:number], joined, *lines[number + 1 :]]
+            if stripped and not stripped.startswith("#"):
+                break
+        return [call, *lines[1:]]
+
+    def _cell_begins(self, info: ExecutionInfo) -> None:
+        if self._run is not None and not self._cells:  # left over from a cell whose end never came
+            self._finish(None)
+        self._cells.append(info)
+
+    def _cell_ends(self, result: ExecutionResult) -> None:
+        if result.info not in self._cells:
+            return
+        del self._cells[self._cells.index(result.info) :]
+        if self._run is not None and self._owner not in self._cells:
+            self._finish(result.error_before_exec or result.error_in_exec)
+
+    def _finish(self, error: BaseException | None) -> None:
+        run, self._run, self._owner = self._run, None, None
+        if run is not None:
+            run.finish(error)
+
+
+_hooks: dict[int, Hooks] = {}
+
+
+def begin(magic: str, line: str) -> None:
+    """The call that stands in a cell in the place of its magic line."""
+    from IPython.core.getipython import get_ipython
+
+    hooks = _hooks.get(id(get_ipython()))
+    if hooks is None:
+        raise UsageError("jaxmagic is not loaded in this shell; run `%load_ext jaxmagic` first.")
+    hooks.begin(magic, line)
+
+
+def load(shell: InteractiveShell) -> None:
+    from jaxmagic.magics import JaxMagic
+
+    unload(shell)
+    magics = JaxMagic(shell)
+    shell.register_magics(magics)
+    hooks = Hooks(shell, magics.begin)
+    hooks.install()
+    _hooks[id(shell)] = hooks
+
+
+def unload(shell: InteractiveShell) -> None:
+    from jaxmagic.magics import JaxMagic
+
+    hooks = _hooks.pop(id(shell), None)
+    if hooks is None:
+        return
+    hooks.remove()
+    for kind in shell.magics_manager.magics.values():
+        for name in CELL_MAGICS:
+            kind.pop(name, None)
+    shell.magics_manager.registry.pop(JaxMagic.__name__, None)
+    shell.configurables[:] = [one for one in shell.configurables if not isinstance(one, JaxMagic)]
+
+
+def _magic_of(lines: list[str]) -> str | None:
+    """The name of our cell magic on the first line; None for other cells and for `%%jaxtrace?`."""
+    first = lines[0].split(maxsplit=1)[0] if lines and lines[0].strip() else ""
+    name = first.removeprefix("%%")
+    return name if first.startswith("%%") and name in CELL_MAGICS else None
+
+
+def _call(magic: str, line: str) -> str:
+    options = line.strip().removeprefix(f"%%{magic}").strip()
+    return f"__import__('jaxmagic.hooks').hooks.begin({magic!r}, {options!r})\n"
+
+
+_CALL = re.compile(r"__import__\('jaxmagic\.hooks'\)\.hooks\.begin\((.+)\)\n")
+
+
+def as_typed(text: str) -> str:
+    """The text of a cell with its magic's line as the user wrote it, from the text that IPython compiled."""
+
+    def magic_line(call: re.Match[str]) -> str:
+        magic, options = ast.literal_eval(f"({call[1]})")
+        return f"%%{magic} {options}".rstrip() + "\n"
+
+    return _CALL.sub(magic_line, text, count=1)
+
+
+def _refusal(magic: str, other: str) -> str:
+    text = f"%%{magic} and {other.split()[0]} can't share a cell; keep one of the two lines."
+    return f"raise __import__('IPython.core.error').core.error.UsageError({text!r})\n"

@@ -1,0 +1,62 @@
+"""Record → one mimebundle: text, static HTML, the saved payload, and the live panel where a kernel has one."""
+
+import sys
+from typing import Any
+
+import msgspec
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import DisplayHandle, display
+
+from jaxmagic import html, text
+from jaxmagic.fit import payload
+from jaxmagic.records import Report
+
+REPORT_MIME = "application/vnd.jaxmagic.report+json"
+VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+
+
+class Display:
+    """One output of a cell: shown when the cell begins, brought up to date, final when it ends."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._in_kernel = hasattr(shell, "kernel")
+        self._panel: Any = None
+        self._handle: DisplayHandle | None = None
+
+    def running(self, report: Report) -> None:
+        """Shows the panel, where there is a front end to show it; a terminal stays quiet until the end."""
+        if not self._in_kernel:
+            return
+        from jaxmagic import widget
+
+        bundle = {"text/plain": f"{report.title}: running"}
+        if widget.is_built():
+            self._panel = widget.Panel(payload=msgspec.to_builtins(payload(report)))
+            bundle[VIEW_MIME] = self._view()
+        self._handle = display(bundle, raw=True, display_id=True)
+
+    def update(self, report: Report) -> None:
+        if self._panel is not None:
+            self._panel.payload = msgspec.to_builtins(payload(report))
+
+    def final(self, report: Report) -> None:
+        """Replaces what was shown by the finished report in every form."""
+        if not self._in_kernel:
+            print(text.render(report, color=sys.stdout.isatty()))
+            return
+        packed = msgspec.to_builtins(payload(report))
+        bundle: dict[str, Any] = {
+            "text/plain": text.render(report),
+            "text/html": html.render(report),
+            REPORT_MIME: packed,
+        }
+        if self._panel is not None:
+            self._panel.payload = packed
+            bundle[VIEW_MIME] = self._view()
+        if self._handle is None:
+            display(bundle, raw=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+    def _view(self) -> dict[str, Any]:
+        return {"version_major": 2, "version_minor": 0, "model_id": self._panel.model_id}
