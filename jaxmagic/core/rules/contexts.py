@@ -1,0 +1,134 @@
+"""What a rule gets to see: an exception at its place, or a finished cell."""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FrameType
+from typing import Any
+
+from jaxmagic.core.limits import Limits
+from jaxmagic.core.nodes import parts
+from jaxmagic.core.operands import Scope, aval_of, is_array, is_tracer
+from jaxmagic.core.sites import Site, arguments_of
+from jaxmagic.records import Aval, Call, Compiled, Evidence, Hint, Span
+
+
+@dataclass(frozen=True)
+class Failing:
+    """An exception in the user's code: the objects live only as long as the explanation takes."""
+
+    error: BaseException
+    message: str
+    sites: tuple[Site, ...]
+    """User frames, innermost first; at least one."""
+    transforms: tuple[str, ...]
+    """What the innermost frame ran under, innermost first."""
+    machinery: tuple[FrameType, ...]
+    """Library frames between the failing expression and the `raise`, outermost first."""
+    equation: Span | None = None
+    """Where the equation was staged that a later transformation could not handle."""
+    files: tuple[str, ...] = ()
+    """Cells and modules of the user with known source, oldest first."""
+
+    @property
+    def site(self) -> Site:
+        return self.sites[0]
+
+    @property
+    def node(self) -> ast.AST | None:
+        return self.site.node
+
+    @property
+    def scope(self) -> Scope:
+        return self.site.scope
+
+    @property
+    def span(self) -> Span:
+        return self.site.span
+
+    @property
+    def kind(self) -> str:
+        """The exception's class, without its module."""
+        return type(self.error).__qualname__
+
+    def says(self, pattern: str) -> re.Match[str] | None:
+        return re.search(pattern, self.message, re.DOTALL)
+
+    def text(self, node: ast.AST) -> str:
+        return self.site.text(node)
+
+    @cached_property
+    def received(self) -> dict[ast.expr, Any]:
+        """Values of the operands as the library's first frame got them, where they can be told apart by position."""
+        nodes = parts(self.node)
+        if not self.machinery or not isinstance(self.node, ast.BinOp | ast.Call | ast.Subscript):
+            return {}
+        given = arguments_of(self.machinery[0])
+        if isinstance(self.node, ast.Call) and isinstance(self.node.func, ast.Attribute):
+            given = given if given and is_array(given[0]) and not self._of_module(self.node.func) else [None, *given]
+        return dict(zip(nodes, given, strict=False))
+
+    def _of_module(self, function: ast.Attribute) -> bool:
+        return type(self.scope.get(function.value)).__name__ == "module"
+
+    def value(self, node: ast.AST) -> Any:
+        """An operand's value, abstract where it is compound; None where it can't be told."""
+        found = self.scope.get(node)
+        return self.received.get(node) if found is None and isinstance(node, ast.expr) else found
+
+    def aval(self, node: ast.AST) -> Aval | None:
+        return aval_of(self.value(node))
+
+    def traced(self, node: ast.AST) -> bool:
+        return self.scope.traced(node) or is_tracer(self.value(node))
+
+    @cached_property
+    def first_traced(self) -> ast.expr | None:
+        """The first operand that is a tracer."""
+        return next((node for node in parts(self.node) if self.traced(node)), None)
+
+    def shown(self, node: ast.AST) -> str:
+        """Source and aval: `limit / n` (f32[])."""
+        aval = self.aval(node)
+        return f"`{self.text(node)}` ({aval})" if aval else f"`{self.text(node)}`"
+
+    def evidence(self, *nodes: ast.AST) -> tuple[Evidence, ...]:
+        """One line for each node that has a shape."""
+        return tuple(
+            Evidence(f"{self.text(node)}: {self.aval(node)}", self.site.span_of(node))
+            for node in nodes
+            if self.aval(node) is not None
+        )
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The arguments of the traced function that JAX says the value depends on."""
+        match = self.says(r"depends on the values? of the arguments? (.+?)\.(?:\s|$)")
+        return tuple(re.split(r", (?:and )?| and ", match[1])) if match else ()
+
+    @property
+    def under(self) -> str:
+        """The innermost transformation, in words; empty in eager code."""
+        return self.transforms[0] if self.transforms else ""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A finished cell, as far as rules may look at it.
+
+    A recording fills it from its line record (`calls`, `hints`), its capture (`compiled`), the user's namespace
+    and the files that the user's functions stand in. Rules read `namespace` while they run and keep nothing of it.
+    """
+
+    limits: Limits
+    calls: tuple[Call, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    compiled: tuple[Compiled, ...] = ()
+    files: tuple[str, ...] = ()
+    """`co_filename` of the cell and of every module or cell whose functions ran."""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """Namespace when the cell began: name → short text of plain values (see `snapshot`)."""
+    namespace: Mapping[str, Any] = field(default_factory=dict)
+    """Namespace now."""

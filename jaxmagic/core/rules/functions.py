@@ -1,0 +1,102 @@
+"""Functions that the user passed to JAX, found again in the source: their returns and what they return where."""
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any
+
+from jaxmagic.core import source
+from jaxmagic.core.attributes import instance_dict
+from jaxmagic.core.sites import Site
+from jaxmagic.core.syntax import definition, span_of
+from jaxmagic.records import Span
+
+_STEP = re.compile(r"\[(-?\d+)\]|\['([^']*)'\]|\.(\w+)")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A `def` or `lambda` and the file it stands in."""
+
+    file: str
+    node: ast.FunctionDef | ast.Lambda
+
+    @property
+    def name(self) -> str:
+        return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
+
+    @property
+    def parameters(self) -> list[str]:
+        return [arg.arg for arg in (*self.node.args.posonlyargs, *self.node.args.args)]
+
+    def returned(self) -> list[ast.expr]:
+        """The expressions it can return, inner functions' own returns left out."""
+        if isinstance(self.node, ast.Lambda):
+            return [self.node.body]
+        return [node.value for node in _own(self.node) if isinstance(node, ast.Return) and node.value is not None]
+
+    def assigned(self, name: str) -> ast.expr | None:
+        """The last expression assigned to a plain name."""
+        found = None
+        for node in _own(self.node):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    found = value
+        return found
+
+    def span_of(self, node: ast.AST) -> Span:
+        return span_of(self.file, node)
+
+    def text(self, node: ast.AST) -> str:
+        return source.text_of(self.span_of(node))
+
+
+def _own(function: ast.AST) -> list[ast.AST]:
+    """Nodes of a function in source order, without those of functions inside it."""
+    found: list[ast.AST] = []
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            found += [child, *_own(child)]
+    return found
+
+
+def function_of(site: Site, node: ast.expr | None) -> Function | None:
+    """The function that an argument is: a lambda in place, or a name of a function with source."""
+    if isinstance(node, ast.Lambda):
+        return Function(site.file, node)
+    return None if node is None else function_from(site.scope.get(node))
+
+
+def function_from(value: Any) -> Function | None:
+    """The source of a function object, through `partial`, methods and `functools.wraps`."""
+    for _ in range(8):
+        if isinstance(value, functools.partial):
+            value = value.func
+        elif isinstance(value, MethodType):
+            value = value.__func__
+        elif "__wrapped__" in instance_dict(value):
+            value = instance_dict(value)["__wrapped__"]
+        else:
+            break
+    if not isinstance(value, FunctionType):
+        return None
+    node = definition(value.__code__)
+    return Function(value.__code__.co_filename, node) if isinstance(node, ast.FunctionDef | ast.Lambda) else None
+
+
+def at_path(node: ast.expr, path: str) -> ast.expr | None:
+    """The part of a tuple, list or dict display that an access path like `[0]['w']` leads to."""
+    for index, key, name in _STEP.findall(path):
+        match node:
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) if index and int(index) < len(elements):
+                node = elements[int(index)]
+            case ast.Dict(keys=keys, values=values):
+                found = [v for k, v in zip(keys, values, strict=True) if getattr(k, "value", None) == (key or name)]
+                if not found:
+                    return None
+                node = found[0]
+            case _:
+                return None
+    return node

@@ -1,0 +1,140 @@
+"""Indexing that a traced program can't do as written: boolean masks, slices with traced bounds, assignment."""
+
+import ast
+
+from jaxmagic.core.nodes import parts
+from jaxmagic.core.rules.catalogue import Cause, on_error
+from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.wording import origins, why_traced
+
+_UPDATES = {
+    "set": None,
+    "add": ast.Add(),
+    "subtract": ast.Sub(),
+    "multiply": ast.Mult(),
+    "mul": ast.Mult(),
+    "divide": ast.Div(),
+    "power": ast.Pow(),
+}
+
+
+@on_error("boolean-mask", "an array is indexed by a traced boolean mask")
+def boolean_mask(failing: Failing) -> Cause | None:
+    """`x[mask]` has as many elements as the mask has True, which a traced program can't know: keep the length and
+    choose with `jnp.where`, or pad with `jnp.nonzero(mask, size=…)`. `x.at[mask].set(v)` has a fixed shape and is
+    only refused as a spelling: `jnp.where(mask, v, x)` means the same.
+
+    Sure: the indexing itself raised.
+    """
+    if failing.kind != "NonConcreteBooleanIndexError":
+        return None
+    node = failing.node
+    if isinstance(node, ast.Call) and (update := _update(failing, node)):
+        return update
+    if not isinstance(node, ast.Subscript):
+        return None
+    where = f"{alias(failing.scope, 'jax.numpy')}.where"
+    mask = failing.shown(node.slice)
+    return Cause(
+        title=f"the length of `{failing.text(node)}` depends on the values of the mask {mask}",
+        explanation=f"A traced program has fixed shapes. {why_traced(failing)} Keep the length and replace what the "
+        "mask drops by a neutral value (0 for a sum), or pad with `jnp.nonzero(mask, size=…, fill_value=…)`.",
+        evidence=origins(failing, node.value, node.slice),
+        fix=text(call(where, node.slice, node.value, ast.Constant(0))),
+        replaces=failing.span,
+    )
+
+
+def _update(failing: Failing, node: ast.Call) -> Cause | None:
+    """`x.at[mask].set(v)`."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(
+                attr=method, value=ast.Subscript(value=ast.Attribute(attr="at", value=array), slice=mask)
+            ),
+            args=[value],
+        ) if method in _UPDATES:
+            op = _UPDATES[method]
+            new = value if op is None else ast.BinOp(array, op, value)
+        case _:
+            return None
+    return Cause(
+        title=f"`.at[…].{method}` can't take the traced mask {failing.shown(mask)}",
+        explanation="The shape of the result is fixed, only this spelling is refused: a boolean index is turned into "
+        "positions, whose number depends on the data. `jnp.where` means the same.",
+        evidence=origins(failing, array, mask),
+        fix=text(call(f"{alias(failing.scope, 'jax.numpy')}.where", mask, new, array)),
+        replaces=failing.span,
+    )
+
+
+@on_error("slice-with-traced-bounds", "a slice whose start or stop is traced")
+def slice_with_traced_bounds(failing: Failing) -> Cause | None:
+    """The length of `x[i:j]` is part of the program, so it can't come from traced numbers. Where the length is the
+    same every time (`x[i:i + 2]`), `jax.lax.dynamic_slice_in_dim` takes a traced start; it moves the window back
+    where it would pass the end. Where the length varies, keep the whole array and mask it.
+
+    Sure: the slice itself raised.
+    """
+    if not (failing.says(r"static start/stop/step|Slice entries must be static") and failing.says("Tracer")):
+        return None
+    node = failing.node
+    if not isinstance(node, ast.Subscript):
+        return None
+    bounds = next((part for part in ast.walk(node.slice) if isinstance(part, ast.Slice)), None)
+    size = None if bounds is None else _length(bounds)
+    fix = ""
+    if isinstance(node.slice, ast.Slice) and bounds is not None and bounds.lower is not None and size is not None:
+        slicing = f"{alias(failing.scope, 'jax.lax')}.dynamic_slice_in_dim"
+        fix = text(call(slicing, node.value, bounds.lower, ast.Constant(size)))
+    always = f" Here the length is always {size}, so only the start has to be dynamic." if fix else ""
+    clamp = " A dynamic slice that would pass the end is moved back to fit." if fix else " Mask the array instead."
+    return Cause(
+        title=f"the bounds of `{failing.text(node)}` are traced",
+        explanation=f"The length of a slice is part of the program. {why_traced(failing)}{always}{clamp}",
+        evidence=origins(failing, *parts(node)),
+        fix=fix,
+        replaces=failing.span,
+    )
+
+
+def _length(bounds: ast.Slice) -> int | None:
+    """Of `i:i + 2`; None where start and stop differ by something else than a number."""
+    match bounds:
+        case ast.Slice(lower=ast.expr() as start, upper=ast.BinOp(left=left, op=ast.Add(), right=right), step=None):
+            for base, step in ((left, right), (right, left)):
+                if ast.dump(base) == ast.dump(start) and isinstance(step, ast.Constant) and type(step.value) is int:
+                    return step.value
+        case ast.Slice(lower=ast.BinOp(left=left, op=ast.Sub(), right=ast.Constant(value=int(size))), upper=stop):
+            return size if stop is not None and ast.dump(left) == ast.dump(stop) else None
+    return None
+
+
+@on_error("item-assignment", "x[i] = y on a JAX array")
+def item_assignment(failing: Failing) -> Cause | None:
+    """JAX arrays are immutable: `x[i] = y` raises. `x = x.at[i].set(y)` makes the changed array and gives it the
+    same name; under jit no copy is made.
+
+    Sure: the assignment itself raised.
+    """
+    if not failing.says("immutable and do not support in-place item assignment"):
+        return None
+    statement, fix = failing.site.statement, ""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=array, slice=key)], value=value):
+            method = "set"
+        case ast.AugAssign(target=ast.Subscript(value=array, slice=key), op=op, value=value):
+            method = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide"}.get(type(op), "")
+        case _:
+            return None
+    if method:
+        updated = ast.Call(ast.Attribute(ast.Subscript(ast.Attribute(array, "at"), key), method), [value], [])
+        fix = f"{failing.text(array)} = {text(updated)}"
+    return Cause(
+        title=f"`{failing.text(array)}` is a JAX array, which can't be changed in place",
+        explanation="An indexed update makes a new array; bind it to the name again. Other names keep the old array.",
+        evidence=failing.evidence(array),
+        fix=fix,
+        replaces=failing.site.span_of(statement),
+    )

@@ -1,0 +1,221 @@
+"""Tracers that outlived the function they were made in: who stored them, where, and under which transformation."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from jaxmagic.core import source
+from jaxmagic.core.nodes import loaded, parts, stored
+from jaxmagic.core.operands import is_tracer
+from jaxmagic.core.rules import returning
+from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
+from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.stores import Store, root_name, stores
+from jaxmagic.core.syntax import span_of
+from jaxmagic.core.values import leaves
+from jaxmagic.records import Evidence, Span
+
+_WRAPPERS = {
+    "BatchTracer": "vmap",
+    "VmapTracer": "vmap",
+    "LinearizeTracer": "grad",
+    "GradTracer": "grad",
+    "JVPTracer": "grad",
+    "JvpTracer": "jvp",
+    "DynamicJaxprTracer": "",
+    "JitTracer": "",
+}
+
+
+@on_error("leaked-tracer", "a tracer is used after the function that made it was traced")
+def leaked_tracer(failing: Failing) -> Cause | None:
+    """Values inside a traced function are symbols that mean something during that trace only. A list, a global, an
+    attribute, a cache or a closure that keeps one hands out a dead symbol later, often to innocent code. Reported
+    are the use, the line that stored it, the function and the transformation it escaped from: jit, grad, vmap, or
+    the body of a scan inside the very same jit. The way out is to return the value.
+
+    Sure: JAX refused the tracer. The storing line is found in the source of the function that JAX names, or of
+    all functions of the user that store into what was used.
+    """
+    if failing.kind != "UnexpectedTracerError":
+        return None
+    leaked = next((part for part in parts(failing.node) if is_tracer(failing.value(part))), None)
+    traced = failing.says(r"function being traced when the value leaked was (\S+) at (.+?):(\d+) traced for (\w+)")
+    store = _culprit(failing, leaked, traced[1] if traced else "")
+    wrapper = failing.says(r"wrapped in a (\w+)")
+    by = traced[4] if traced else _WRAPPERS.get(wrapper[1] if wrapper else "", "") or "a transformation"
+    function = traced[1] if traced else (store.owner if store else "")
+    made = _created(failing)
+    evidence = [Evidence(f"made here, while {by} traced `{function}`", made)] if made else []
+    if store is not None:
+        evidence.insert(0, Evidence(f"stored by `{store.text.splitlines()[0]}` in `{store.owner}`", store.span))
+    fix, replaces = returning.fix(store.file, store.function, store.statement, by) if store else ("", None)
+    used = f"`{failing.text(leaked)}` " if leaked is not None else "a value "
+    scan = " Both functions may be under one jit: it is the loop's body that it escaped from." if by in _LOOPS else ""
+    return Cause(
+        title=f"{used}is a tracer of {by}{f' of `{function}`' if function else ''}, used after that trace ended",
+        explanation="It is a symbol that has a meaning only while its function is traced. "
+        + (_how(store, leaked, failing) if store else "It was kept by a side effect of the traced function. ")
+        + f"Return the value instead of storing it.{scan}",
+        evidence=tuple(evidence),
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+_LOOPS = ("scan", "while_loop", "fori_loop", "cond")
+
+
+def _created(failing: Failing) -> Span | None:
+    match = failing.says(r"created on line (.+?):(\d+)(?::(\d+))? \(")
+    if match is None:
+        return None
+    line, column = int(match[2]), int(match[3] or 0)
+    return Span(match[1], line, column, line, column)
+
+
+def _culprit(failing: Failing, leaked: ast.expr | None, function: str) -> Store | None:
+    """The statement that stored the tracer: into what was used, or else anywhere in the traced function."""
+    holder = root_name(leaked) if leaked is not None else ""
+    inner = failing.site.function.rpartition(".")[2] == "<lambda>"
+    found = [store for file in reversed(failing.files) for store in stores(file)]
+    named = [store for store in found if store.owner == function] if function else found
+    into = [store for store in named if store.holder == holder]
+    if not into and inner and leaked is not None:
+        into = [store for store in named if store.value is not None and holder in loaded(store.value)]
+    if not into and not function:
+        return None
+    return next(iter(into or named), None)
+
+
+def _how(store: Store, leaked: ast.expr | None, failing: Failing) -> str:
+    captured = isinstance(store.value, ast.Lambda) and leaked is not None
+    if captured and leaked is not None:
+        return (
+            f"`{failing.text(leaked)}` of `{store.owner}` is kept by the closure of the lambda that "
+            f"`{store.text.splitlines()[0]}` stored in `{store.holder}`. "
+        )
+    return f"`{store.text.splitlines()[0]}` in `{store.owner}` put it into `{store.holder}`, which outlives the call. "
+
+
+@on_error("captured-by-custom-rule", "a custom_vjp or custom_jvp rule closes over a tracer")
+def captured_by_custom_rule(failing: Failing) -> Cause | None:
+    """The rules of a `custom_vjp` may use their arguments and residuals only. One that closes over a variable of
+    an enclosing traced function captures its tracer: values come out right, gradients fail with an internal error.
+    Make the variable an argument and pass it on as a residual.
+
+    Sure: JAX refused the constant. The rule is found as a function inside a traced one that reads its variables.
+    """
+    constant = failing.says(r"No constant handler for type: .*Tracer")
+    closed = failing.kind == "CustomVJPException" or failing.says(r"with respect to a closed-over value")
+    if not (constant or closed):
+        return None
+    found = next((pair for file in reversed(failing.files) for pair in _custom_rules(file)), None)
+    if found is None:
+        return None
+    file, function, names = found
+    listed = " and ".join(f"`{name}`" for name in names)
+    return Cause(
+        title=f"the custom rule of `{function.name}` closes over {listed}, a tracer of the enclosing function",
+        explanation="A derivative rule may use its arguments and residuals only. Make it an explicit argument of "
+        f"`{function.name}`, return it among the residuals of the forward rule, and give it a cotangent.",
+        span=span_of(file, function),
+        evidence=(Evidence("differentiated here", failing.span),),
+    )
+
+
+def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, list[str]]]:
+    """Functions with a custom derivative, defined inside another function whose variables they read."""
+    tree = source.tree(file)
+    for outer in ast.walk(tree) if tree is not None else ():
+        if isinstance(outer, ast.FunctionDef):
+            names = {arg.arg for arg in outer.args.args} | set(stored(*outer.body))
+            for inner in ast.walk(outer):
+                if isinstance(inner, ast.FunctionDef) and inner is not outer and _is_custom(inner):
+                    own = {arg.arg for arg in inner.args.args} | set(stored(*inner.body)) | {inner.name}
+                    captured = sorted((loaded(inner) & names) - own)
+                    if captured:
+                        yield file, inner, captured
+
+
+def _is_custom(function: ast.FunctionDef) -> bool:
+    return any(re.search(r"custom_(vjp|jvp)", text(decorator)) for decorator in function.decorator_list)
+
+
+@on_error("state-from-outside", "an NNX variable from outside is changed inside a transformed function")
+def state_from_outside(failing: Failing) -> Cause | None:
+    """Flax NNX passes the state of the modules that a transformed function takes as arguments in and out again. A
+    module that it finds as a global or in a closure belongs to the outside, and changing it is refused.
+
+    Sure: Flax refused the change.
+    """
+    if failing.kind != "TraceContextError":
+        return None
+    target = _changed(failing)
+    root = root_name(target) if target is not None else ""
+    definition = failing.site.definition
+    fix, replaces = "", None
+    if root and isinstance(definition, ast.FunctionDef):
+        arguments = ", ".join([root, *(arg.arg for arg in definition.args.args)])
+        fix = f"def {definition.name}({arguments}):"
+        replaces = _header(failing.site.file, definition)
+    spelled = failing.text(target) if target is not None else "a variable"
+    return Cause(
+        title=f"`{spelled}` belongs to `{root}`, which lives outside the transformed function",
+        explanation=f"NNX carries the state of a function's arguments in and out; `{root}` came in by closure. Take it "
+        f"as an argument and call it with `{root}` as the first: the new state is then passed on.",
+        evidence=(Evidence(f"`{root}` is not an argument of {failing.site.function}", failing.span),),
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+def _changed(failing: Failing) -> ast.expr | None:
+    match failing.site.statement:
+        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            return target
+    return None
+
+
+def _header(file: str, definition: ast.FunctionDef) -> Span:
+    """`def f(x):` of a function whose header is one line."""
+    line = definition.lineno
+    colon = source.lines_of(file)[line - 1].encode().rfind(b":") + 1
+    body = definition.body[0]
+    if body.lineno == line:
+        colon = source.lines_of(file)[line - 1].encode()[: body.col_offset].rfind(b":") + 1
+    return Span(file, line, definition.col_offset, line, colon)
+
+
+@on_cell("tracer-kept", "error", "a variable of the notebook holds a tracer after the cell")
+def tracer_kept(observed: Observed) -> Iterator[Cause]:
+    """A global, or a container or object in one, holds a tracer although no function is being traced: a traced
+    function stored it. Nothing has failed yet; whatever uses it later will, with an error that names neither.
+    For a random key the numbers already repeat, since the line that stores it never runs again.
+
+    Sure: the value is a tracer.
+    """
+    for name, value in list(observed.namespace.items()):
+        if name.startswith("_"):
+            continue
+        for leaf in leaves(value, 20)[0]:
+            if leaf.kind == "traced":
+                yield _kept(observed, name, leaf.path, str(leaf.aval))
+                break
+
+
+def _kept(observed: Observed, name: str, path: str, aval: str) -> Cause:
+    store = next((s for file in reversed(observed.files) for s in stores(file) if s.holder == name), None)
+    where = f"by `{store.text.splitlines()[0]}` in `{store.owner}`" if store else "by a traced function"
+    fix, replaces = returning.fix(store.file, store.function, store.statement, "jit") if store else ("", None)
+    return Cause(
+        title=f"`{name}{path}` holds a leaked tracer ({aval})",
+        explanation=f"It was stored {where} while that was traced; the line does not run again when the compiled "
+        "program does. Using the value raises UnexpectedTracerError. Return it instead.",
+        span=store.span if store else None,
+        fix=fix,
+        replaces=replaces,
+    )
