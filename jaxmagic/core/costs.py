@@ -1,6 +1,6 @@
 """What XLA says of an executable, and the arrays baked into a program."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -22,10 +22,10 @@ def cost(executable: Any) -> Cost:
     Returns:
         The cost; None in each field that the backend does not say, or says as a negative number.
     """
-    analysis = _asked(executable.cost_analysis) or {}
+    analysis = _asked(executable, "cost_analysis") or {}
     if isinstance(analysis, list | tuple):
         analysis = analysis[0] if analysis else {}
-    memory = _asked(executable.memory_analysis)
+    memory = _asked(executable, "memory_analysis")
     return Cost(
         flops=_counted(analysis.get("flops")),
         bytes_accessed=_counted(analysis.get("bytes accessed")),
@@ -37,10 +37,10 @@ def cost(executable: Any) -> Cost:
     )
 
 
-def _asked(question: Callable[[], Any]) -> Any:
+def _asked(executable: Any, question: str) -> Any:
     """The answer, or None from a backend that has none: it raises "unimplemented" in several ways."""
     try:
-        return question()
+        return getattr(executable, question)()
     except (RuntimeError, TypeError, ValueError, AttributeError):
         return None
 
@@ -78,8 +78,12 @@ def _values(jaxpr: Any) -> Iterator[Any]:
 def _constant(value: Any, names: Mapping[int, str]) -> Constant | None:
     if isinstance(value, Tracer) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
-    # JAX wraps a NumPy array that it bakes in; the user's own one is inside.
-    name = names.get(id(value)) or names.get(id(getattr(value, "val", None)), "")
+    name = next((names[id(each)] for each in _wrapped(value) if id(each) in names), "")
     if not value.shape and not name:
         return None
     return Constant(name, aval_from(jax.typeof(value)), prod(value.shape) * value.dtype.itemsize)
+
+
+def _wrapped(value: Any) -> tuple[Any, ...]:
+    """A constant, and the user's NumPy array inside of it: JAX wraps those that it bakes in."""
+    return value, getattr(value, "val", None), getattr(value, "base", None)

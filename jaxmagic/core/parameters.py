@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxmagic.records import Aval
 
@@ -56,7 +57,9 @@ _NOISE = {
     "out_layouts",
     "out_tree",
     "out_trees",
-    "jaxpr_debug_info",
+    "np_printoptions",
+    "static_args",
+    "update_consts",
 }
 """Bookkeeping of JAX that says nothing about the computation."""
 
@@ -117,6 +120,8 @@ def _spelled(value: Any, depth: int = 0) -> str:
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain(value)
+    if isinstance(value, PartitionSpec):  # a tuple on some versions
+        return f"P({', '.join(map(repr, value))})"
     if isinstance(value, tuple | list | dict | frozenset | set):
         return _spelled_container(value, depth)
     if isinstance(value, enum.Enum):
@@ -168,6 +173,8 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _spelled_object(value: Any) -> str:
+    if isinstance(value, NamedSharding):
+        return _spelled(value.spec)
     if isinstance(value, type):
         return value.__name__
     if callable(value) or is_jaxpr(value) or type(value).__name__ in ("PyTreeDef", "WrappedFun", "DebugInfo"):

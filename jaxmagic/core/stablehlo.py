@@ -104,7 +104,7 @@ def _close(opened: list[_Operation], indent: int, location: str) -> None:
 
 
 class _Calls:
-    """Frames of operations; those of a function that knows no user frame are those of the calls of it."""
+    """Frames of operations; those of a function without user code of its own are those of the calls of it."""
 
     def __init__(self, operations: list[_Operation], locations: Locations) -> None:
         self._locations = locations
@@ -118,9 +118,18 @@ class _Calls:
         waiting, met = [operation], set()
         while waiting:
             each = waiting.pop()
-            own = self._locations.frames(each.location or "unknown")
+            callers = self._callers.get(each.function, [])
+            own = self._own(each, callers)
             found.extend(own)
             if not own and each.function not in met:
                 met.add(each.function)
-                waiting.extend(reversed(self._callers.get(each.function, [])))
+                waiting.extend(reversed(callers))
         return self._locations.table.distinct(found)
+
+    def _own(self, operation: _Operation, callers: list[_Operation]) -> list[int]:
+        """Frames of an operation. JAX 0.8 puts the first call of a library's function among them: left out."""
+        calls = {frame for caller in callers for frame in self._located(caller)}
+        return [frame for frame in self._located(operation) if frame not in calls]
+
+    def _located(self, operation: _Operation) -> tuple[int, ...]:
+        return self._locations.frames(operation.location or "unknown")
