@@ -17,6 +17,8 @@ class Caps:
     source_lines: int = 400
     pieces: int = 16
     """Arrays and variants named at the end of one source line."""
+    leaves: int = 8
+    """Arrays of one pytree named there."""
     findings: int = 50
     functions: int = 100
     traces: int = 30
@@ -33,7 +35,7 @@ class Caps:
         return Caps(**{field.name: max(3, getattr(self, field.name) // by) for field in fields(self)})
 
 
-TEXT = Caps(source_lines=200, pieces=8, findings=20, functions=40, traces=8, printed=8, series=30, limits=20)
+TEXT = Caps(source_lines=200, pieces=12, leaves=4, findings=20, functions=40, traces=8, printed=8, series=30, limits=20)
 
 
 def first(things: Sequence[Thing], most: int, name: str, names: str = "") -> tuple[Sequence[Thing], tuple[Line, ...]]:

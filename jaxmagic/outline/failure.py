@@ -4,7 +4,7 @@ from jaxmagic.outline.caps import Caps, first
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.findings import finding_blocks
 from jaxmagic.outline.form import Block, Line, Paragraph, Section, Table, Word, line
-from jaxmagic.outline.notes import NAME, leaf_pieces
+from jaxmagic.outline.leaves import NAME, cut, leaf_pieces
 from jaxmagic.outline.places import Places
 from jaxmagic.records import Failure, Hint, Operand, Report
 
@@ -67,7 +67,7 @@ def _operands(failure: Failure, places: Places) -> list[Block]:
 def _operand(operand: Operand, places: Places) -> list[tuple[Line, ...]]:
     name = line(Word(short(operand.name, NAME), "code"))
     aval = line(Word(short(str(operand.aval), NAME), "hint") if operand.aval else "unknown")
-    origins = [_origin(hint, operand, places) for hint in operand.provenance[:4]] or [line("")]
+    origins = list(dict.fromkeys(_origin(hint, operand, places) for hint in operand.provenance[:4])) or [line("")]
     return [(name, aval, origins[0]), *((line(""), line(""), origin) for origin in origins[1:])]
 
 
@@ -75,7 +75,7 @@ def _origin(hint: Hint, operand: Operand, places: Places) -> Line:
     """Where a value was stored, with its arrays where they are not the operand's own."""
     where = places.name(hint.span)
     argument = f", argument of {short(hint.function, NAME)}" if hint.role == "argument" else ""
-    pieces = leaf_pieces(hint.leaves[:4], hint.hidden + max(0, len(hint.leaves) - 4))
+    pieces = cut(leaf_pieces(hint.leaves, hint.hidden), 4)
     same = hint.name == operand.name and [leaf.aval for leaf in hint.leaves] == [operand.aval]
     value = "" if same else f": {short(hint.name, NAME)} = {', '.join(pieces)}"
     text = places.text(hint.span.file, hint.span.line)

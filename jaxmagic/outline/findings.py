@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxmagic.outline.caps import Caps, first
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.form import Block, Code, CodeLine, Items, Line, Paragraph, Section, Word, line, prose
-from jaxmagic.outline.notes import NAME
+from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.places import Places
 from jaxmagic.records import Evidence, Finding, Severity
 

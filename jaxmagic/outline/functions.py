@@ -8,7 +8,7 @@ from jaxmagic.outline import units
 from jaxmagic.outline.caps import Caps, first
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.form import Block, Fold, Items, Line, Paragraph, Section, Table, Word, line, prose
-from jaxmagic.outline.notes import NAME
+from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.places import Places
 from jaxmagic.outline.programs import programs_fold
 from jaxmagic.records import Argument, Compiled, Report, Trace

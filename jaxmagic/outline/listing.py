@@ -49,7 +49,7 @@ def _notes(source: Source, report: Report, findings: Sequence[Finding], ways: Wa
     shown: Shown = {}
     hints = _by_line(hint for hint in report.hints if hint.span.file == source.file)
     for number in sorted(hints):
-        words = notes_of_line(hints[number], ways, shown, caps.pieces)
+        words = notes_of_line(hints[number], ways, shown, caps)
         head = notes.get(number, ())
         notes[number] = (*(_closed(head) if words else head), *words)
     for number, words in _marks(source, report, findings):

@@ -1,16 +1,18 @@
 """Hints → the comment at the end of a source line: each variable with its arrays, per way of calling the function."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from jaxmagic.outline.caps import Caps
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.form import Line, Word
-from jaxmagic.records import Call, Hint, Leaf
-
-NAME = 60
-"""Characters of a name that are worth showing."""
+from jaxmagic.outline.leaves import NAME, cut, leaf_pieces
+from jaxmagic.records import Call, Hint
 
 WAYS = 6
 """Ways of calling a function that are worth telling apart on one line."""
+
+SHORT = 30
+"""Characters that a pytree may take each time, rather than be referred to."""
 
 Shown = dict[frozenset[str], int]
 """Pytrees spelled out so far, and the line where."""
@@ -24,7 +26,9 @@ class Ways:
         self._number: dict[int, tuple[int, int]] = {}
         for call in calls:
             self.of.setdefault((call.span.file, call.function, call.span.line), []).append(call)
-        for ways in self.of.values():
+        # IPython runs each statement of a cell as a module of its own; for a reader they are one.
+        functions = [ways for (_, function, _), ways in self.of.items() if function != "<module>"]
+        for ways in functions:
             self._number.update({call.id: (i, len(ways)) for i, call in enumerate(ways, 1)})
 
     def number(self, call: int) -> tuple[int, int]:
@@ -32,25 +36,22 @@ class Ways:
         return self._number.get(call, (1, 1))
 
 
-def notes_of_line(hints: Sequence[Hint], ways: Ways, shown: Shown, most: int) -> Line:
+def notes_of_line(hints: Sequence[Hint], ways: Ways, shown: Shown, caps: Caps) -> Line:
     """What a reader wants beside one source line.
 
     Args:
         hints: Those of this line, in order of arrival.
         ways: Of the whole report.
         shown: Pytrees already spelled out above; those of this line are added.
-        most: Pieces to show.
+        caps: Of which `pieces` and `leaves` count here.
     """
     variables: dict[tuple[str, str, str], list[Hint]] = {}
     for hint in sorted(hints, key=_order):
         variables.setdefault((hint.function, hint.name, hint.role), []).append(hint)
-    found = [list(_variable(group, ways, shown)) for group in variables.values()]
-    pieces = [piece for group in found for piece in (*group[:-1], f"{group[-1]};")]
-    if pieces:
-        pieces[-1] = pieces[-1].removesuffix(";")
-    if len(pieces) > most:
-        pieces = [*pieces[:most], f"… {len(pieces) - most} more"]
-    return tuple(Word(piece, "hint") for piece in pieces)
+    pieces: list[str] = []
+    for group in variables.values():
+        pieces = [*pieces[:-1], *(f"{piece};" for piece in pieces[-1:]), *_variable(group, ways, shown, caps)]
+    return tuple(Word(piece, "hint") for piece in cut(pieces, caps.pieces))
 
 
 def notes_of_definition(calls: Sequence[Call]) -> Line:
@@ -67,16 +68,6 @@ def notes_of_definition(calls: Sequence[Call]) -> Line:
     return (Word(f"{verb}{times}:", "dim"), *several, *more)
 
 
-def leaf_pieces(leaves: Sequence[Leaf], hidden: int) -> list[str]:
-    """The arrays of one value, one piece each: `f32[3,4]`, or `['w1'] f32[3,4]` for a leaf of a pytree."""
-    pieces = [f"{short(leaf.path, NAME)} {_leaf(leaf)}".strip() for leaf in leaves]
-    return [*pieces, f"… {hidden} more"] if hidden else pieces
-
-
-def _leaf(leaf: Leaf) -> str:
-    return short(str(leaf), 2 * NAME)
-
-
 def _order(hint: Hint) -> tuple[int, int]:
     return hint.function.count("."), ("argument", "assigned", "returned").index(hint.role)
 
@@ -86,35 +77,32 @@ def _label(hint: Hint) -> str:
     return prefix + ("→" if hint.role == "returned" else f"{short(hint.name, NAME)}:")
 
 
-def _variable(hints: Sequence[Hint], ways: Ways, shown: Shown) -> Iterator[str]:
+def _variable(hints: Sequence[Hint], ways: Ways, shown: Shown, caps: Caps) -> list[str]:
     """One variable: the value it had, or each value with the ways it had it in."""
-    values: dict[tuple[str, ...], list[int]] = {}
+    values: dict[tuple[str, ...], set[int]] = {}
     for hint in hints:
-        values.setdefault(tuple(leaf_pieces(hint.leaves, hint.hidden)), []).append(ways.number(hint.call)[0])
+        values.setdefault(leaf_pieces(hint.leaves, hint.hidden), set()).add(ways.number(hint.call)[0])
     count = max(ways.number(hint.call)[1] for hint in hints)
+    told: list[str] = []
+    for leaves, numbers in list(values.items())[:WAYS]:
+        pieces = cut(_spelled_once(leaves, shown, hints[0].span.line), caps.leaves)
+        if len(numbers) < count:
+            pieces[-1] += f" ({_ranges(sorted(numbers))})"
+        elif told:
+            pieces[0] = f"then {pieces[0]}"
+        told += pieces
+    told += [f"… {len(values) - WAYS} more"] if len(values) > WAYS else []
+    told = [*(f"{piece}," for piece in told[:-1]), told[-1]]
     label = _label(hints[0])
-    kept = list(values.items())[:WAYS]
-    for i, (pieces, numbers) in enumerate(kept):
-        always = len(set(numbers)) == count
-        suffix = "" if always else f" ({_ranges(sorted(set(numbers)))})"
-        end = "," if i < len(kept) - 1 or len(values) > WAYS else ""
-        joiner = "then" if i and always else ""
-        pieces = _spelled_once(pieces, shown, hints[0].span.line)
-        yield f"{label} {joiner} {', '.join(pieces[:1])}".replace("  ", " ").strip() + (
-            "," if pieces[1:] else suffix + end
-        )
-        yield from (f"{piece}," for piece in pieces[1:-1])
-        yield from (f"{piece}{suffix}{end}" for piece in pieces[1:][-1:])
-        label = ""
-    if len(values) > WAYS:
-        yield f"… {len(values) - WAYS} more"
+    return [label, *told] if len(label) + len(told[0]) > SHORT else [f"{label} {told[0]}", *told[1:]]
 
 
-def _spelled_once(pieces: tuple[str, ...], shown: Shown, number: int) -> tuple[str, ...]:
-    if len(pieces) < 3:
-        return pieces
-    above = shown.setdefault(frozenset(pieces), number)
-    return pieces if above == number else (f"as on line {above}",)
+def _spelled_once(leaves: tuple[str, ...], shown: Shown, number: int) -> tuple[str, ...]:
+    """The arrays of a pytree, or where they stand above."""
+    if len(leaves) < 2 or sum(map(len, leaves)) < SHORT:
+        return leaves
+    above = shown.setdefault(frozenset(leaves), number)
+    return leaves if above == number else (f"as on line {above}",)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -4,23 +4,26 @@ from collections.abc import Sequence
 
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.form import Code, CodeLine
-from jaxmagic.records import Source, Span
+from jaxmagic.records import Call, Source, Span
 
 
 class Places:
     """The sources of one report."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], calls: Sequence[Call] = ()) -> None:
+        ran = {call.span.file for call in calls if call.function == "<module>"}
+        known = ran if len(ran) == 1 else {source.file for source in sources}
+        self._main = next(iter(known)) if len(known) == 1 else None
         self._lines = {source.file: source.text.split("\n") for source in sources}
         self._sources = {source.file: source for source in sources}
 
     def name(self, span: Span | None) -> str:
-        """`line 5`, with the cell or file before it where the report has several; empty for None."""
+        """`line 5` of the cell that ran, `model.py, line 5` of any other source; empty for None."""
         if span is None:
             return ""
-        source = self._sources.get(span.file)
-        if source is not None and len(self._sources) == 1:
+        if span.file == self._main:
             return f"line {span.line}"
+        source = self._sources.get(span.file)
         return f"{short(source.label if source else span.file, 60)}, line {span.line}"
 
     def text(self, file: str, line: int) -> str | None:

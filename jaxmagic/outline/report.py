@@ -7,8 +7,8 @@ from jaxmagic.outline.failure import failure_section
 from jaxmagic.outline.findings import findings_section, ordered
 from jaxmagic.outline.form import Block, Items, Line, Paragraph, Section, Tone, Word, line
 from jaxmagic.outline.functions import functions_section
+from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.listing import source_sections
-from jaxmagic.outline.notes import NAME
 from jaxmagic.outline.places import Places
 from jaxmagic.outline.values import comparison_section, printed_section, taps_section
 from jaxmagic.records import Report
@@ -18,7 +18,7 @@ _TONES: dict[str, Tone] = {"finished": "strong", "failed": "error", "interrupted
 
 def outline(report: Report, caps: Caps) -> tuple[Block, ...]:
     """Header, failure, findings, values, source with shapes, prints, compiled functions, limits."""
-    places = Places(report.sources)
+    places = Places(report.sources, report.calls)
     findings = ordered(report.findings)
     sections = (
         failure_section(report, places, caps),

@@ -1,5 +1,6 @@
 """What came out: printed lines, tapped values, and two runs compared."""
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -7,9 +8,12 @@ from jaxmagic.outline import units
 from jaxmagic.outline.caps import Caps, first
 from jaxmagic.outline.characters import short
 from jaxmagic.outline.form import Block, Items, Line, Paragraph, Section, Table, Word, line
-from jaxmagic.outline.notes import NAME
+from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.places import Places
 from jaxmagic.records import Comparison, Difference, Printed, TapSeries
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""Escape sequences that only colour, which many programs print."""
 
 # ------------------------------------------------------------------------------------------ printed
 
@@ -35,7 +39,7 @@ def _origin(one: Printed, count: int, places: Places) -> Line:
 
 def _few(texts: Sequence[str], caps: Caps) -> tuple[Line, ...]:
     def quote(text: str) -> Line:
-        return line(Word(short(text, 500), "code"))
+        return line(Word(short(_COLOUR.sub("", text), 500), "code"))
 
     if len(texts) <= caps.printed:
         return tuple(map(quote, texts))
