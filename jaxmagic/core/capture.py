@@ -57,14 +57,13 @@ class Capture:
             "infer_params": self._tracing.call,
             "trace_init": self._tracing.begin,
             "trace_to_jaxpr": self._tracing.body,
-            "checkpoint_trace": self._tracing.body,
             "call_impl": self._execution.run,
             "resolve_and_lower": self._execution.lower,
             "compiled_call": self._execution.call_compiled,
         }
+        if "checkpoint_trace" in jax_internals.PIECES:
+            hooks["checkpoint_trace"] = self._tracing.body
         for key, hook in hooks.items():
-            if key == "checkpoint_trace" and key not in jax_internals.PIECES:
-                continue
             with self._limits.guard(jax_internals.PIECES[key].lost):
                 self._undo.enter_context(wrapped(key, hook))
         with self._limits.guard("lowering and compile seconds"):
@@ -77,6 +76,8 @@ class Capture:
     def stop(self) -> None:
         """Takes the hooks off. What was recorded stays until `compiled` is called."""
         self._undo.close()
+        for entry in self._entries:
+            entry.settle()
 
     def entries(self) -> tuple[Entry, ...]:
         """The programs recorded so far, in the order they were first seen."""

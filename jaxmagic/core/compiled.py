@@ -49,7 +49,7 @@ class _Texts:
         name = entry.subject.name
         jaxpr = entry.jaxpr if entry.shown is None else entry.shown
         found: dict[str, Any] = {}
-        if jaxpr is not None:
+        if jaxpr is not None and entry.subject.owner == "user":
             with self._limits.guard(f"the jaxpr of {name}"):
                 found["program"] = program(jaxpr, is_user=self._is_user, name=name, kind=entry.kind)
             with self._limits.guard(f"the constants of {name}"):
@@ -57,7 +57,7 @@ class _Texts:
         if entry.executable is not None:
             with self._limits.guard(f"the cost of {name}"):
                 found["cost"] = cost(entry.executable)
-        if self._hlo:
+        if self._hlo and entry.subject.owner == "user":
             found |= self._listings(entry, name)
         return Trace(
             reason=entry.reason,

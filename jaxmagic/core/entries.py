@@ -1,6 +1,7 @@
 """What a recording holds of each program while it runs. Holds objects of JAX, so it lives no longer than its report."""
 
 import copy
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,6 +15,9 @@ from jaxmagic.records import Argument, Reason, Span
 
 MOST_TRACES = 200
 """Programs kept of one function; a loop that jits a lambda makes one each time round."""
+
+MOST_OF_A_LIBRARY = 20
+"""The same for a library's function: flax makes one for each parameter of a model."""
 
 
 class Stale(NamedTuple):
@@ -66,12 +70,20 @@ class Entry:
         self.run_s = 0.0
         self.seconds = Seconds()
         self.calls = 0
+        self.ticks = itertools.count()
+        """Advanced by each call that JAX dispatches in C++: atomic, and the fastest counter there is."""
         self.calls_exact = True
+
+    def settle(self) -> None:
+        """Adds the calls dispatched in C++ to the others, once there can be no more of them."""
+        self.calls += next(self.ticks)
+        self.ticks = itertools.count()
 
     def compiled_again(self, executable: Any) -> "Entry":
         """The same trace under another executable."""
         other = copy.copy(self)
         other.executable, other.seconds = executable, Seconds()
+        other.ticks = itertools.count()
         other.calls, other.run_s, other.trace_s, other.stale = 0, 0.0, 0.0, None
         return other
 
@@ -108,8 +120,9 @@ class Entries:
         identity = (entry.kind, entry.subject.identity)
         with self._lock:
             number = self._counts[identity] = self._counts.get(identity, 0) + 1
-            if number > MOST_TRACES:
-                self._limits.add(f"{entry.subject.name}: a trace beyond the first {MOST_TRACES} is not listed")
+            if number > self._most(entry):
+                if entry.subject.owner == "user":
+                    self._limits.add(f"{entry.subject.name}: a trace beyond the first {MOST_TRACES} is not listed")
                 return entry
             self._all.append(entry)
             if entry.jaxpr is not None:
@@ -120,6 +133,13 @@ class Entries:
                 if entry.kind == "jit" and source is not None:
                     self._by_source[source] = entry
         return entry
+
+    def is_full(self, entry: Entry) -> bool:
+        """Whether `add` would not keep it."""
+        return self._counts.get((entry.kind, entry.subject.identity), 0) >= self._most(entry)
+
+    def _most(self, entry: Entry) -> int:
+        return MOST_TRACES if entry.subject.owner == "user" else MOST_OF_A_LIBRARY
 
     def traced(self, jaxpr: Any, info: Any) -> Entry | None:
         """The entry of what tracing under these options of a jit has given."""
@@ -133,13 +153,16 @@ class Entries:
         source = _source(jaxpr)
         return self._by_source.get(source) if source is not None else None
 
-    def ran(self, entry: Entry) -> None:
-        """Notes that an entry has an executable, so that calls which JAX dispatches in C++ can be counted."""
-        if entry.info is not None:
-            with self._lock:
-                programs = self._by_info.setdefault(id(entry.info), [])
-                if entry not in programs:
-                    programs.append(entry)
+    def ran(self, entry: Entry) -> bool:
+        """Notes that an entry has an executable, so that its calls can be counted; whether that is news."""
+        if entry.info is None:
+            return False
+        with self._lock:
+            programs = self._by_info.setdefault(id(entry.info), [])
+            if entry in programs:
+                return False
+            programs.append(entry)
+            return True
 
     def that_ran(self, info: Any) -> list[Entry]:
         """The programs that have run of one jitted function."""

@@ -32,6 +32,10 @@ class Execution:
         self._derived = Derived(entries, is_user)
         self._running = threading.local()
         self._lock = threading.Lock()
+        self._only: dict[Any, Entry] = {}
+        """The program of a jitted function, as long as only one has run."""
+        self._foreign: set[Any] = set()
+        """Jitted functions that are not recorded."""
         self._lookups: dict[int, int] = {}
 
     def run(self, inner: Any, *args: Any, **params: Any) -> Any:
@@ -86,13 +90,12 @@ class Execution:
 
     def called(self, function: Any, args: tuple, kwargs: dict, _: Any) -> None:
         """After each call that JAX dispatched in C++."""
-        programs = self._entries.that_ran(jax_internals.options_of_jit(function))
-        if len(programs) == 1:
-            with self._lock:
-                programs[0].calls += 1
-        elif programs:
+        program = self._only.get(function)
+        if program is not None:
+            next(program.ticks)
+        elif function not in self._foreign:
             with self._limits.guard("which program a call ran"):
-                self._called_one_of(programs, function, args, kwargs)
+                self._called_one_of(function, args, kwargs)
 
     def _others_run(self) -> bool:
         return second_look.looker() is not None
@@ -121,7 +124,8 @@ class Execution:
         with self._lock:
             entry.calls += 1
             entry.run_s += max(0.0, elapsed - seconds.lower - seconds.compile)
-        self._entries.ran(entry)
+        if self._entries.ran(entry):
+            self._only.clear()
 
     def _sibling(self, entry: Entry, executable: Any, args: tuple, outs: Any) -> Entry:
         """The entry for another executable of the same trace: JAX compiles again for other shardings and devices."""
@@ -134,22 +138,29 @@ class Execution:
         other.reason = _why_compiled_again(entry, other)
         return self._entries.add(other)
 
-    def _called_one_of(self, programs: list[Entry], function: Any, args: tuple, kwargs: dict) -> None:
+    def _called_one_of(self, function: Any, args: tuple, kwargs: dict) -> None:
+        """A call of a function not met before, or one of which several programs have run."""
         info = jax_internals.options_of_jit(function)
-        with self._lock:
-            lookups = self._lookups[id(info)] = self._lookups.get(id(info), 0) + 1
-        program = programs[-1]
-        if lookups <= _MOST_LOOKUPS:
+        programs = self._entries.that_ran(info)
+        if len(programs) == 1:
+            self._only[function] = programs[0]
+            next(programs[0].ticks)
+        elif programs:
+            next(self._program_of(programs, function, args, kwargs).ticks)
+        elif info is not None:
+            self._foreign.add(function)
+
+    def _program_of(self, programs: list[Entry], function: Any, args: tuple, kwargs: dict) -> Entry:
+        info = id(jax_internals.options_of_jit(function))
+        self._lookups[info] = self._lookups.get(info, 0) + 1
+        if self._lookups[info] <= _MOST_LOOKUPS:
             jaxpr = jax_internals.traced_jaxpr(function, args, kwargs)
-            candidates = [each for each in programs if each.jaxpr is jaxpr]
-            program = candidates[-1] if candidates else program
-            exact = len(candidates) == 1
-        else:
-            exact = False
-        with self._lock:
-            program.calls += 1
-            for each in programs if not exact else ():
-                each.calls_exact = False
+            found = [each for each in programs if each.jaxpr is jaxpr]
+            if len(found) == 1:
+                return found[0]
+        for each in programs:
+            each.calls_exact = False
+        return programs[-1]
 
 
 def _why_compiled_again(entry: Entry, other: Entry) -> Reason:

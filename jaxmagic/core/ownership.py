@@ -114,7 +114,7 @@ def _functions_inside(layers: list[Any], statics: tuple) -> Iterator[Any]:
     """Functions that the layers are about without wrapping them, likeliest first."""
     for layer in layers:
         if isinstance(layer, MethodType):
-            yield from _methods(type(layer.__self__))
+            yield from methods_of(type(layer.__self__))
         elif isinstance(layer, functools.partial):
             yield from _functions_in(layer.args, 0)
         yield from _functions_in(_cells(layer), 0)
@@ -125,7 +125,7 @@ def _functions_in(values: Any, depth: int) -> Iterator[Any]:
     """Functions in plain containers and pytree structures, and in the closures of functions found there."""
     if isinstance(values, jax.tree_util.PyTreeDef):
         node = values.node_data()
-        yield from _methods(node[0]) if node else ()
+        yield from methods_of(node[0]) if node else ()
     elif isinstance(values, FunctionType | MethodType | functools.partial):
         function = _innermost(values)
         yield function
@@ -135,7 +135,7 @@ def _functions_in(values: Any, depth: int) -> Iterator[Any]:
             yield from _functions_in(value, depth + 1)
 
 
-def _methods(cls: type) -> Iterator[Any]:
+def methods_of(cls: type) -> Iterator[Any]:
     """What the class itself defines, `__call__` first: flax and equinox jit their own methods of a user's module."""
     body = vars(cls)
     for value in (body.get("__call__"), *body.values()):

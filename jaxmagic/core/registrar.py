@@ -13,6 +13,7 @@ from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser
 from jaxmagic.core.positions import user_frame
 from jaxmagic.core.reasons import compare, history
+from jaxmagic.core.renaming import Naming
 from jaxmagic.core.signatures import Signature, jit_options, signature_from, signature_of, static_arguments
 from jaxmagic.core.source import position
 from jaxmagic.core.values import aval_from
@@ -31,44 +32,52 @@ class Registrar:
     def traced(self, entry: Entry, answer: tuple, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
         """A call that JAX has looked up, and its answer. Says why it was traced, if it was."""
         params, values = answer
-        entry.info, entry.jaxpr = info, params.params["jaxpr"]
-        entry.inputs = (*placed(inputs_of(params), values), *static_arguments(info, args, kwargs))
-        entry.outputs = outputs_of(entry.jaxpr)
-        entry.call = self.position()
+        entry.info, entry.jaxpr, entry.call = info, params.params["jaxpr"], self.position()
         entry.names = _arrays_around(entry.subject.function)
+        entry.outputs = outputs_of(entry.jaxpr)
+        raw = (*placed(inputs_of(params), values), *static_arguments(info, args, kwargs))
+        entry.inputs = raw
+        naming = Naming(fun, entry.subject.function)
+        with self._limits.guard(f"the names of the arguments of {entry.subject.name}"):
+            entry.outputs = naming.outputs(entry.outputs, args, info)
+            entry.inputs = naming.inputs(raw, args, info)
         with self._limits.guard(f"why {entry.subject.name} was traced"):
             signature = signature_of(entry.inputs, params, info, args, kwargs)
-            entry.reason = self._reason(entry, fun, signature)
+            past = self._past_of(fun, signature, naming, raw)
+            if entry.cached:
+                history.note(fun, entry.subject, signature, past)
+                entry.reason = Reason("unknown", text="traced before this recording began")
+            else:
+                entry.reason = history.reason(fun, entry.subject, signature, past)
         self._entries.add(entry)
 
     def failed(self, entry: Entry, trace: Any, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
         """A call whose trace raised: of its arguments JAX knows the names and avals, but not how they were nested."""
         entry.failed, entry.info, entry.call = True, info, self.position()
         arrays = tuple(Argument(name, aval_from(aval)) for name, aval in jax_internals.arguments_of_trace(trace))
-        statics = static_arguments(info, args, kwargs)
-        entry.inputs = (*arrays, *statics)
+        raw = (*arrays, *static_arguments(info, args, kwargs))
+        entry.inputs = raw
+        naming = Naming(fun, entry.subject.function)
+        with self._limits.guard(f"the names of the arguments of {entry.subject.name}"):
+            entry.inputs = naming.inputs(raw, args, info)
         signature = Signature(
-            arrays={each.name: each.aval for each in arrays if each.aval is not None},
-            statics={each.name: each.static for each in statics},
+            arrays={each.name: each.aval for each in entry.inputs if each.aval is not None},
+            statics={each.name: each.static for each in entry.inputs if each.aval is None},
             keywords=frozenset(kwargs),
             trees=(),
             jit=jit_options(info),
             options={},
         )
-        earlier = history.of(fun) or self._past_of(fun, signature)
+        earlier = history.of(fun) or self._past_of(fun, signature, naming, raw)
         entry.reason = compare(earlier, signature) if earlier else Reason("first call", text="first call")
         self._entries.add(entry)
 
-    def _reason(self, entry: Entry, fun: Any, signature: Signature) -> Reason:
-        past = self._past_of(fun, signature)
-        if entry.cached:
-            history.note(fun, entry.subject, signature, past)
-            return Reason("unknown", text="traced before this recording began")
-        return history.reason(fun, entry.subject, signature, past)
-
-    def _past_of(self, fun: Any, signature: Signature) -> list[Signature]:
+    def _past_of(self, fun: Any, signature: Signature, naming: Naming, raw: tuple[Argument, ...]) -> list[Signature]:
         """Signatures for which JAX holds a trace of this function, but for the one it has just made."""
-        past = [signature_from(each, tuple(signature.arrays)) for each in self._past.of(fun)]
+        past = []
+        for earlier in self._past.of(fun):
+            names, statics = naming.earlier(earlier, raw) or (tuple(signature.arrays), None)
+            past.append(signature_from(earlier, names, statics))
         return [each for each in past if not _same_call(each, signature)]
 
     def position(self) -> Span | None:

@@ -46,8 +46,16 @@ def signature_of(arguments: tuple[Argument, ...], params: Any, info: Any, args: 
     )
 
 
-def signature_from(earlier: jax_internals.Earlier, names: tuple[str, ...]) -> Signature:
-    """The key of a trace that JAX holds; `names` are the argument paths of a call of the same function."""
+def signature_from(
+    earlier: jax_internals.Earlier, names: tuple[str, ...], statics: dict[str, str] | None = None
+) -> Signature:
+    """The key of a trace that JAX holds.
+
+    Args:
+        earlier: What JAX says of it.
+        names: Argument paths, of this call or of another one of the same function.
+        statics: Static arguments; as JAX has them, if None.
+    """
     avals = earlier.avals
     if len(names) != len(avals):
         names = tuple(f"array {i}" for i in range(len(avals)))
@@ -55,7 +63,7 @@ def signature_from(earlier: jax_internals.Earlier, names: tuple[str, ...]) -> Si
     keywords = (*earlier.signature.dynamic_arg_names, *earlier.signature.static_arg_names)
     return Signature(
         arrays=dict(zip(names, map(aval_from, avals), strict=True)),
-        statics=_earlier_statics(earlier),
+        statics=_earlier_statics(earlier) if statics is None else statics,
         keywords=frozenset(keywords),
         trees=tuple(str(tree) for tree in earlier.signature.dynamic_arg_treedefs),
         jit=jit_options(earlier.info),

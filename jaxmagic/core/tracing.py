@@ -166,7 +166,8 @@ class Tracing:
         if known is None:
             visit.entry.cached = not traced and not self._has_met(jaxpr)
             visit.entry.trace_s = spent - visit.tool_s if traced else 0.0
-            self._registrar.traced(visit.entry, answer, fun, info, args, kwargs)
+            if visit.entry.subject.owner == "user" or not self._entries.is_full(visit.entry):
+                self._registrar.traced(visit.entry, answer, fun, info, args, kwargs)
         else:
             visit.entry = known
         self._place(visit)
