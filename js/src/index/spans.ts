@@ -1,5 +1,5 @@
 // What is known of each piece of source text: which expression had which array.
-import type { Aval, Program, Report, Span } from "../protocol";
+import type { Aval, Report, Span } from "../protocol";
 import { aval, spanKey } from "../text";
 
 /** An expression and the avals it had, one a program that differs. */
@@ -11,12 +11,12 @@ export interface Expression {
 /** The expressions of a report, by file. */
 export type Expressions = ReadonlyMap<string, readonly Expression[]>;
 
-/** Every expression that some equation of the report belongs to. */
+/** Every expression of every program in the report. */
 export function indexExpressions(report: Report): Expressions {
   const found = new Map<string, { span: Span; values: Set<string> }>();
   for (const compiled of report.compiled) {
     for (const { program } of compiled.traces) {
-      if (program) for (const [span, text] of expressionsOf(program)) note(found, span, text);
+      for (const { span, avals } of program?.expressions ?? []) note(found, span, text(avals));
     }
   }
   const files = new Map<string, Expression[]>();
@@ -33,25 +33,6 @@ function note(found: Map<string, { span: Span; values: Set<string> }>, span: Spa
   const known = found.get(key);
   if (known) known.values.add(text);
   else found.set(key, { span, values: new Set([text]) });
-}
-
-/** Avals by expression of one program; the rule is written down in jaxmagic/core/expressions.py. */
-function* expressionsOf(program: Program): Iterable<[Span, string]> {
-  const spans = new Set<string>();
-  const met = new Set([-1]);
-  // Backwards, so that the first to reach a frame is the last equation to do so, and the callers above are done too.
-  const waiting = [...program.root.equations];
-  for (let equation = waiting.pop(); equation; equation = waiting.pop()) {
-    if (equation.name_stack.includes("transpose")) continue;
-    for (let at = equation.frame; !met.has(at); at = program.frames[at]?.parent ?? -1) {
-      met.add(at);
-      const span = program.frames[at]?.span;
-      if (!span || spans.has(spanKey(span))) continue;
-      spans.add(spanKey(span));
-      yield [span, text(equation.outs.map(out => out.aval))];
-    }
-    for (const region of equation.regions) for (const inner of region.equations) waiting.push(inner);
-  }
 }
 
 function text(avals: readonly Aval[]): string {

@@ -7,6 +7,7 @@ import ledger from "./ledger.css";
 import output from "./output.css";
 import source from "./source.css";
 import theme from "./theme.css";
+import transfer from "./transfer.css";
 import transform from "./transform.css";
 
-export const style = [theme, elements, header, source, findings, ledger, transform, graph, output].join("\n");
+export const style = [theme, elements, header, source, findings, ledger, transform, transfer, graph, output].join("\n");

@@ -173,7 +173,9 @@ function OfListing({ focus, trace, shown }: { focus: Of<"instruction">; trace: T
             <span class="quiet">no source line: XLA made it</span>
           )}
         </Fact>
-        <Fact what="equations">{plural(shown.linked.equations.size, "equation")} of the jaxpr</Fact>
+        {found.frames.length > 0 && (
+          <Fact what="equations">{plural(shown.linked.equations.size, "equation")} of the jaxpr</Fact>
+        )}
       </Facts>
     </>
   );

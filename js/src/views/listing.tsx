@@ -28,6 +28,9 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
     setTarget(row === null ? null : { row });
   };
   useEffect(() => goTo(first === null ? null : first - 1), [first, shown.state.focus]);
+  useEffect(() => {
+    if (first === null) setTarget({ row: beginning(lines) });
+  }, [lines]);
   const choose = (at: number): void => {
     goTo(at);
     if (instructions.has(at + 1)) shown.act({ type: "focus", focus: { kind: "instruction", stage, line: at + 1 } });
@@ -66,6 +69,14 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
       />
       {listing.dropped > 0 && <p class="remark">{leftOut(listing)}</p>}
     </>
+  );
+}
+
+/** Row of the entry computation: above it stand tables of files and the bodies of fusions. */
+function beginning(lines: readonly string[]): number {
+  return Math.max(
+    0,
+    lines.findIndex(line => /^\s*(ENTRY|func\.func public)\b/.test(line)),
   );
 }
 

@@ -10,6 +10,7 @@ import { Output } from "./output";
 import { Overview } from "./overview";
 import type { Shown } from "./shown";
 import { Tabs } from "./tabs";
+import { Transfer } from "./transfer";
 import { Transform } from "./transform";
 
 interface Props {
@@ -40,6 +41,8 @@ function Opened({ shown }: { shown: Shown }) {
   switch (shown.state.tab) {
     case "transform":
       return <Transform shown={shown} />;
+    case "transfer":
+      return <Transfer shown={shown} />;
     case "output":
       return <Output shown={shown} />;
     default:
@@ -49,11 +52,13 @@ function Opened({ shown }: { shown: Shown }) {
 
 function tabsOf(report: Report): readonly { tab: Tab; title: string; count: number }[] {
   const output = report.printed.length + report.results.length + (report.comparison?.differences.length ?? 0);
-  return [
+  const all: { tab: Tab; title: string; count: number }[] = [
     { tab: "overview", title: "Overview", count: 0 },
     { tab: "transform", title: "Transform", count: 0 },
+    { tab: "transfer", title: "Transfer", count: report.taps.length },
     { tab: "output", title: "Output", count: output },
   ];
+  return all.filter(({ tab, count }) => tab !== "transfer" || count > 0);
 }
 
 function spelling(report: Report): (span: Span) => string {

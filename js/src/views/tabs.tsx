@@ -38,8 +38,7 @@ export function Tabs({ tabs, tab, choose, children }: Props) {
             tabIndex={each === tab ? 0 : -1}
             onClick={() => choose(each)}
           >
-            {title}
-            {count > 0 && <span class="count">{count.toLocaleString("en")}</span>}
+            {title} {count > 0 && <span class="count">{count.toLocaleString("en")}</span>}
           </button>
         ))}
       </div>

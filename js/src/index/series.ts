@@ -1,0 +1,70 @@
+// Numbers out of the events of a tapped series.
+import type { TapEvent, TapSeries } from "../protocol";
+
+export type Statistic = "mean" | "min" | "max" | "std" | "nan";
+
+export const STATISTICS: readonly Statistic[] = ["mean", "min", "max", "std", "nan"];
+
+/** A statistic of one event; null where it has none, as the mean of nothing but NaN. */
+export function statistic({ summary }: TapEvent, which: Statistic): number | null {
+  if (!summary) return null;
+  return which === "nan" ? summary.nan + summary.posinf + summary.neginf : summary[which];
+}
+
+/** Whether the event holds a NaN or an infinity. */
+export function isSick({ summary }: TapEvent): boolean {
+  return !!summary && summary.nan + summary.posinf + summary.neginf > 0;
+}
+
+/** A value of any rank as a picture has it: rows of columns, the leading axes on top of each other. */
+export interface Grid {
+  readonly rows: number;
+  readonly columns: number;
+  readonly data: Float64Array;
+}
+
+/** The value of an event as a grid; null where it was not kept or is a scalar. */
+export function gridOf({ value }: TapEvent): Grid | null {
+  if (!Array.isArray(value)) return null;
+  const data: number[] = [];
+  flatten(value, data);
+  const columns = lastAxis(value);
+  if (!data.length || !columns) return null;
+  return { rows: Math.ceil(data.length / columns), columns, data: Float64Array.from(data) };
+}
+
+function flatten(value: unknown, into: number[]): void {
+  if (Array.isArray(value)) for (const part of value) flatten(part, into);
+  else into.push(toNumber(value));
+}
+
+function lastAxis(value: readonly unknown[]): number {
+  return Array.isArray(value[0]) ? lastAxis(value[0]) : value.length;
+}
+
+const SPELLED: Readonly<Record<string, number>> = {
+  inf: Number.POSITIVE_INFINITY,
+  "-inf": Number.NEGATIVE_INFINITY,
+};
+
+/** JSON has no NaN and no infinity, so they come as words. */
+export function toNumber(value: unknown): number {
+  if (typeof value === "number" || typeof value === "boolean") return Number(value);
+  return SPELLED[String(value)] ?? Number.NaN;
+}
+
+/** Which loop iteration an event came from, in words. */
+export function placeOf(event: TapEvent): string {
+  const loop = event.loop.length ? ` · iteration ${event.loop.join(", ")}` : "";
+  const device = event.device === null ? "" : ` · device ${event.device}`;
+  return `event ${event.step}${loop}${device}`;
+}
+
+/** Statistics worth offering: those that some event has. */
+export function statisticsOf(series: TapSeries): readonly Statistic[] {
+  const scalar = series.events.every(event => (event.summary?.count ?? 0) <= 1);
+  return STATISTICS.filter(
+    which =>
+      (which === "mean" || !scalar || which === "nan") && series.events.some(event => statistic(event, which) !== null),
+  );
+}

@@ -1,0 +1,160 @@
+// One tapped series: a statistic over the events, and one event with all that is known of it.
+import { useMemo, useState } from "preact/hooks";
+import { Chart } from "../draw/chart";
+import { HeatMap } from "../draw/heatmap";
+import { Histogram } from "../draw/histogram";
+import { save, seriesCsv } from "../export";
+import { gridOf, isSick, placeOf, type Statistic, statistic, statisticsOf } from "../index/series";
+import type { TapEvent, TapSeries } from "../protocol";
+import { label, number, plural, seconds } from "../text";
+import { Choices, Name, Where } from "./parts";
+import type { Shown } from "./shown";
+
+export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown }) {
+  const { events } = series;
+  const offered = useMemo(() => statisticsOf(series), [series]);
+  const [which, setWhich] = useState<Statistic>("mean");
+  // Null: the last event, also while more arrive.
+  const [chosen, setChosen] = useState<number | null>(null);
+  const at = Math.min(chosen ?? events.length - 1, events.length - 1);
+  const event = events[at];
+  const values = events.map(each => statistic(each, which));
+  const band = which === "mean" && offered.includes("min") ? bandOf(events) : null;
+  return (
+    <section class="one-series" aria-label={`Series ${label(series.name, 80)}`}>
+      <h3>
+        <Name text={series.name} /> {series.gradient && <span class="tag">gradient</span>}
+        <Where span={series.span} shown={shown} />
+        <span class="grow" />
+        {offered.length > 1 && (
+          <Choices
+            label="Statistic"
+            choices={offered.map(value => ({ value, label: WORDS[value] }))}
+            value={which}
+            choose={setWhich}
+          />
+        )}
+        <button type="button" class="small" onClick={() => save("series.csv", "text/csv", seriesCsv(series))}>
+          CSV
+        </button>
+      </h3>
+      <Chart
+        values={values}
+        band={band}
+        at={at}
+        choose={setChosen}
+        label={`${WORDS[which]} of ${label(series.name, 80)}`}
+      />
+      {events.length > 1 && <Scrubber events={events} at={at} choose={setChosen} />}
+      {event && <EventView event={event} name={series.name} />}
+      <p class="facts quiet">
+        {[series.transport && label(series.transport, 80), kept(series)].filter(Boolean).join(" · ")}
+      </p>
+    </section>
+  );
+}
+
+const WORDS: Record<Statistic, string> = { mean: "Mean", min: "Min", max: "Max", std: "Std", nan: "NaN and ∞" };
+
+function bandOf(events: readonly TapEvent[]) {
+  return { low: events.map(event => statistic(event, "min")), high: events.map(event => statistic(event, "max")) };
+}
+
+function kept({ events, total, dropped }: TapSeries): string {
+  const shown =
+    events.length < total
+      ? `${events.length.toLocaleString("en")} of ${plural(total, "event")} kept`
+      : plural(total, "event");
+  return dropped ? `${shown}, ${dropped.toLocaleString("en")} dropped` : shown;
+}
+
+function Scrubber({
+  events,
+  at,
+  choose,
+}: {
+  events: readonly TapEvent[];
+  at: number;
+  choose: (at: number | null) => void;
+}) {
+  const sick = events.findIndex(isSick);
+  return (
+    <div class="scrubber">
+      <input
+        type="range"
+        min={0}
+        max={events.length - 1}
+        value={at}
+        aria-label="Event"
+        aria-valuetext={placeOf(events[at] as TapEvent)}
+        onInput={event => choose(Number(event.currentTarget.value))}
+      />
+      {sick >= 0 && (
+        <button type="button" class="small" onClick={() => choose(sick)}>
+          First NaN or ∞
+        </button>
+      )}
+      <button type="button" class="small" onClick={() => choose(null)}>
+        Last
+      </button>
+    </div>
+  );
+}
+
+function EventView({ event, name }: { event: TapEvent; name: string }) {
+  const grid = useMemo(() => gridOf(event), [event]);
+  const { summary } = event;
+  return (
+    <div class="event">
+      <p class="facts">
+        <strong>{placeOf(event)}</strong>
+        <span class="quiet">{seconds(event.time)}</span>
+        {event.lanes.length > 0 && <span class="quiet">{event.lanes.join("×")} lanes (vmap)</span>}
+        {event.active.includes(false) && (
+          <span class="quiet">
+            {event.active.filter(Boolean).length} of {plural(event.active.length, "lane")} running
+          </span>
+        )}
+        {event.alert && <span class="sick">▲ alert</span>}
+      </p>
+      {!grid && event.value !== null && !Array.isArray(event.value) && (
+        <p class="scalar">
+          <code>{label(String(event.value), 60)}</code>
+        </p>
+      )}
+      {summary && summary.count > 1 && <Statistics event={event} />}
+      <div class="pictures">
+        {grid && grid.data.length > 1 && <HeatMap grid={grid} label={label(name, 80)} />}
+        {summary && summary.count > 1 && summary.histogram.length > 0 && (
+          <Histogram counts={summary.histogram} low={summary.min} high={summary.max} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Statistics({ event: { summary } }: { event: TapEvent }) {
+  if (!summary) return null;
+  const odd: [string, number][] = [
+    ["NaN", summary.nan],
+    ["+∞", summary.posinf],
+    ["−∞", summary.neginf],
+    ["zero", summary.zero],
+  ];
+  const moments: [string, number | null][] = [
+    ["min", summary.min],
+    ["mean", summary.mean],
+    ["max", summary.max],
+    ["std", summary.std],
+  ];
+  return (
+    <p class="facts">
+      {[...moments, ...odd.filter(([, count]) => count > 0)].map(([name, value]) => (
+        <span key={name}>
+          <span class="quiet">{name}</span> {number(value)}
+        </span>
+      ))}
+      <span class="quiet">{plural(summary.count, "element")}</span>
+    </p>
+  );
+}

@@ -1,0 +1,114 @@
+// The third tab: every tapped series, and one of them in full.
+import { useState } from "preact/hooks";
+import { Sparkline } from "../draw/chart";
+import { isSick, statistic } from "../index/series";
+import type { TapSeries } from "../protocol";
+import { aval, bytes, label, plural, seconds } from "../text";
+import { Empty, Name, Where } from "./parts";
+import { SeriesView } from "./series";
+import type { Shown } from "./shown";
+
+export function Transfer({ shown }: { shown: Shown }) {
+  const [filter, setFilter] = useState("");
+  // Held still, the series are those of the moment; the header goes on counting.
+  const [held, setHeld] = useState<readonly TapSeries[] | null>(null);
+  const taps = held ?? shown.report.taps;
+  const listed = taps.flatMap((series, at) => (matches(series, filter) ? [{ series, at }] : []));
+  const chosen = taps[shown.state.series] ?? taps[0];
+  if (!chosen) return <Empty>No value came ashore.</Empty>;
+  return (
+    <div class="transfer">
+      <div class="toolbar">
+        <input
+          type="search"
+          placeholder="Filter names"
+          aria-label="Filter names"
+          value={filter}
+          onInput={event => setFilter(event.currentTarget.value)}
+        />
+        <span class="quiet">{cost(taps)}</span>
+        <span class="grow" />
+        {shown.report.state === "running" && (
+          <button type="button" class="small" aria-pressed={held !== null} onClick={() => setHeld(held ? null : taps)}>
+            {held ? "Follow again" : "Hold the view"}
+          </button>
+        )}
+      </div>
+      <div class="halves">
+        <section aria-label="Series" class="scrolls">
+          <table class="series">
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col">Value</th>
+                <th scope="col" class="num">
+                  Events
+                </th>
+                <th scope="col">Mean</th>
+              </tr>
+            </thead>
+            <tbody>
+              {listed.map(({ series, at }) => (
+                <Row key={at} series={series} at={at} chosen={series === chosen} shown={shown} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+        <SeriesView key={`${chosen.name} ${chosen.function} ${chosen.gradient}`} series={chosen} shown={shown} />
+      </div>
+    </div>
+  );
+}
+
+function matches(series: TapSeries, filter: string): boolean {
+  return `${series.function} ${series.name}`.toLowerCase().includes(filter.trim().toLowerCase());
+}
+
+function cost(taps: readonly TapSeries[]): string {
+  const sum = (of: (series: TapSeries) => number): number => taps.reduce((total, series) => total + of(series), 0);
+  const dropped = sum(series => series.dropped);
+  return [
+    plural(
+      sum(series => series.total),
+      "event",
+    ),
+    `${bytes(sum(series => series.bytes))} to the host`,
+    `${seconds(sum(series => series.host_s))} on the host`,
+    dropped ? `${dropped.toLocaleString("en")} dropped` : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function Row({ series, at, chosen, shown }: { series: TapSeries; at: number; chosen: boolean; shown: Shown }) {
+  const sick = series.events.filter(isSick).length;
+  return (
+    <tr class={chosen ? "chosen" : ""}>
+      <th scope="row">
+        <button
+          type="button"
+          class="opener"
+          aria-pressed={chosen}
+          onClick={() => shown.act({ type: "series", series: at })}
+        >
+          {series.gradient && (
+            <>
+              <span aria-hidden="true">∂</span>
+              <span class="unseen">gradient of </span>
+            </>
+          )}
+          <Name text={series.name} most={40} />
+        </button>{" "}
+        <Where span={series.span} shown={shown} />
+      </th>
+      <td>
+        <code class="aval">{label(aval(series.aval), 40)}</code>
+      </td>
+      <td class="num">{series.total.toLocaleString("en")}</td>
+      <td>
+        <Sparkline values={series.events.map(event => statistic(event, "mean"))} />
+        {sick > 0 && <span class="sick">▲ {plural(sick, "event")} with NaN or ∞</span>}
+      </td>
+    </tr>
+  );
+}
