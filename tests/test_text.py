@@ -155,7 +155,7 @@ def test_a_function_that_ran_with_two_shapes_says_which_way_had_which(sample: Sa
 
 def test_a_pytree_is_spelled_out_once(sample: Sample):
     rendered = text.render(sample("mlp"))
-    assert "grads: as on line 4" in rendered
+    assert "grads: as on line 5" in rendered
 
 
 def test_lines_with_nothing_to_say_are_left_out_of_a_long_cell():
@@ -177,9 +177,12 @@ def test_traces_in_a_row_for_one_reason_are_told_once():
     assert "1–500. a new function object (500 calls" in text.render(report_of("f()", compiled=functions))
 
 
-def test_library_functions_are_one_line(sample: Sample):
-    rendered = text.render(sample("mlp"))
-    assert "+ Also compiled, by libraries: 1 function in 38 ms (_normal)" in rendered
+def test_library_functions_are_one_line():
+    trace = Trace(reason=Reason("first call"), compile_s=0.019)
+    functions = tuple(Compiled(i, f"_f{i}", "jit", None, library=True, traces=(trace,)) for i in range(200))
+    rendered = text.render(report_of("f()", compiled=functions))
+    assert "+ Also compiled, by libraries: 200 functions in 3.8 s (_f0, _f1" in rendered
+    assert rendered.count("_f") == 4
 
 
 def test_the_option_typed_is_the_name_used_to_tell_how_to_print_programs(sample: Sample):

@@ -11,9 +11,7 @@ class Places:
     """The sources of one report."""
 
     def __init__(self, sources: Sequence[Source], calls: Sequence[Call] = ()) -> None:
-        ran = {call.span.file for call in calls if call.function == "<module>"}
-        known = ran if len(ran) == 1 else {source.file for source in sources}
-        self._main = next(iter(known)) if len(known) == 1 else None
+        self._main = _main(sources, calls)
         self._lines = {source.file: source.text.split("\n") for source in sources}
         self._sources = {source.file: source for source in sources}
 
@@ -45,6 +43,16 @@ class Places:
         start = offset(text, span.column) if number == span.line else len(text) - len(text.lstrip())
         end = offset(text, span.end_column) if number == span.end_line else len(text.rstrip())
         return CodeLine(text, number, ((start, max(end, start + 1)),) if text else ())
+
+
+def _main(sources: Sequence[Source], calls: Sequence[Call]) -> str | None:
+    """The file whose name goes without saying: the cell that ran, the only cell, or the only source."""
+    ran = {call.span.file for call in calls if call.function == "<module>"}
+    cells = {source.file for source in sources if source.cell is not None}
+    for files in (ran, cells, {source.file for source in sources}):
+        if len(files) == 1:
+            return next(iter(files))
+    return None
 
 
 def offset(text: str, column: int) -> int:

@@ -1,5 +1,7 @@
 """Report → outline: what a person wants to know first comes first."""
 
+import re
+
 from jaxmagic.outline import units
 from jaxmagic.outline.caps import Caps, first
 from jaxmagic.outline.characters import short
@@ -13,6 +15,7 @@ from jaxmagic.outline.places import Places
 from jaxmagic.outline.values import comparison_section, printed_section, taps_section
 from jaxmagic.records import Report
 
+_MAGIC = re.compile(r"\A\s*%%[^\n]*")
 _TONES: dict[str, Tone] = {"finished": "strong", "failed": "error", "interrupted": "slow", "running": "note"}
 
 
@@ -72,7 +75,7 @@ def _nothing(report: Report) -> str:
     """A word on reports in which there is little to see."""
     if report.state != "finished" or report.hints or report.compiled or report.taps:
         return ""
-    if not any(source.text.strip() for source in report.sources):
+    if not any(_MAGIC.sub("", source.text).strip() for source in report.sources):
         return "The cell is empty."
     return "No array was stored and nothing was compiled: this cell did not use JAX."
 
