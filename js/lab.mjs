@@ -1,24 +1,18 @@
-// Builds the JupyterLab extension: the renderer that shows a saved report without a kernel.
+// Builds jaxmagic/labextension: the renderer that shows a saved report in JupyterLab without a kernel.
 import { execFileSync } from "node:child_process";
 import { copyFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { build } from "esbuild";
+import { settings } from "./bundle.mjs";
 
 const require = createRequire(import.meta.url);
 
 // JupyterLab's builder knows no TypeScript, so esbuild goes first and leaves it one file.
 await build({
+  ...settings,
   entryPoints: ["js/src/lab/index.ts"],
   outfile: "build/lab/index.js",
-  bundle: true,
-  format: "esm",
-  target: "es2022",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  loader: { ".css": "text" },
   external: ["@lumino/*", "@jupyterlab/*"],
-  minify: true,
-  logLevel: "warning",
 });
 
 execFileSync(

@@ -72,9 +72,14 @@ class Lab:
         return notebook
 
     def _visit(self, file: Path) -> "Notebook":
-        self.page.goto(f"{self.address}lab/workspaces/{file.stem}/tree/{file.name}?reset")
+        self.page.goto(f"{self.address}doc/workspaces/{file.stem}/tree/{file.name}?reset")
         expect(self.page.locator(".jp-Notebook")).to_be_visible(timeout=START_MS)
+        self._wait_for_splash()
         return Notebook(self.page, file)
+
+    def _wait_for_splash(self) -> None:
+        """The picture JupyterLab lays over everything while it starts or changes its theme."""
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0, timeout=START_MS)
 
     def shut_down_kernels(self) -> None:
         """Ends every kernel of the server, so that what a notebook shows afterwards was saved in it."""
@@ -84,6 +89,7 @@ class Lab:
         """Changes to `JupyterLab Dark`, `JupyterLab Light`, …, as the Settings menu does."""
         self.command("apputils:change-theme", theme=name)
         expect(self.page.locator(f'body[data-jp-theme-name="{name}"]')).to_be_attached()
+        self._wait_for_splash()
 
     def command(self, name: str, **arguments: Any) -> None:
         script = "([name, arguments]) => window.jupyterapp.commands.execute(name, arguments).then(() => null)"
@@ -105,6 +111,14 @@ class Notebook:
 
     def output(self, index: int) -> Locator:
         return self.cell(index).locator(".jp-Cell-outputArea")
+
+    def panel(self, index: int) -> Locator:
+        """The panel of jaxmagic below a cell."""
+        return self.output(index).get_by_role("region", name=re.compile("^jax"))
+
+    def overflow(self, index: int) -> int:
+        """By how many pixels the panel is wider than the room it has."""
+        return self.panel(index).evaluate("panel => panel.scrollWidth - panel.clientWidth")
 
     def start(self, index: int) -> None:
         """Runs a cell by its keyboard shortcut, without waiting for it."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 START_SECONDS = 60
+STOP_SECONDS = 10
 
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
@@ -37,7 +38,16 @@ def serving(folder: Path) -> Iterator[tuple[str, Path]]:
         try:
             yield _address(log), notebooks
         finally:
-            process.terminate()
+            _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Asks it to end; now and then it hears the signal and stays all the same. Kernels end with their server."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _command(notebooks: Path) -> list[str]:
