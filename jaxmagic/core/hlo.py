@@ -58,7 +58,8 @@ def read_hlo(text: str, is_user: Callable[[str], bool]) -> Listing:
         for operations in module.computations.values()
         for operation in operations
     ]
-    return Listing("hlo", "\n".join(module.lines) + "\n", tuple(instructions), frames.table.frames())
+    text = "\n".join(module.lines).rstrip("\n") + "\n"
+    return Listing("hlo", text, tuple(instructions), frames.table.frames())
 
 
 def _taken_apart(text: str) -> _Module:

@@ -7,6 +7,9 @@ import msgspec
 
 from jaxmagic.records import Equation, Instruction, Listing, Program, Region
 
+LONGEST = 1_000
+"""Characters in a line of a shortened listing."""
+
 
 def trimmed(program: Program, most: int) -> Program:
     """The program with at most `most` equations in all regions together.
@@ -73,21 +76,30 @@ def _fair_share(sizes: list[int], most: int) -> int:
 
 
 def shortened_listing(listing: Listing, most: int) -> Listing:
-    """The listing with at most about `most` characters: lines in the middle give way to one that counts them."""
+    """The listing with at most about `most` characters: lines in the middle give way to one that counts them.
+
+    Lines of more than `LONGEST` characters (tuples of a whole model's parameters) lose their middle first.
+    """
     if len(listing.text) <= most:
         return listing
-    lines = listing.text.splitlines(keepends=True)
-    first = _fitting(lines, most // 2)
+    lines = [_shortened_line(line) for line in listing.text.splitlines(keepends=True)]
+    first = _fitting(lines[:-1], most // 2)
     last = _fitting(lines[:first:-1], most - most // 2)
     gap = len(lines) - first - last
-    text = "".join([*lines[:first], f"… {gap:,} lines left out …\n", *lines[len(lines) - last :]])
-    instructions = [_moved(each, first, gap) for each in listing.instructions if _kept(each.line, first, gap)]
+    kept = [*lines[:first], *lines[len(lines) - last :]]
+    instructions = [_moved(each, first, gap) for each in listing.instructions if _is_kept(each.line, first, gap)]
     return msgspec.structs.replace(
         listing,
-        text=text,
+        text="".join([*kept[:first], f"… {gap:,} lines left out …\n", *kept[first:]]),
         instructions=tuple(instructions),
-        dropped=listing.dropped + sum(map(len, lines[first : first + gap])),
+        dropped=listing.dropped + len(listing.text) - sum(map(len, kept)),
     )
+
+
+def _shortened_line(line: str) -> str:
+    if len(line) <= LONGEST:
+        return line
+    return f"{line[: LONGEST // 2]} … {line[len(line) - LONGEST // 2 :]}"
 
 
 def _fitting(lines: list[str], most: int) -> int:
@@ -95,7 +107,7 @@ def _fitting(lines: list[str], most: int) -> int:
     return bisect_right(list(accumulate(map(len, lines))), most)
 
 
-def _kept(line: int, first: int, gap: int) -> bool:
+def _is_kept(line: int, first: int, gap: int) -> bool:
     return line <= first or line > first + gap
 
 

@@ -172,3 +172,13 @@ def test_a_shortened_listing_keeps_beginning_and_end_and_counts_the_rest(both, m
             assert lines[0] == listing.text.split("\n")[0]
             assert lines[-2:] == listing.text.split("\n")[-2:]
             assert less.instructions
+
+
+def test_a_shortened_listing_of_a_big_program_is_not_empty_for_its_long_lines():
+    arrays = [jnp.ones((2, 2)) for _ in range(200)]
+    lowered = jax.jit(lambda *arrays: [jnp.sin(array @ arrays[0]) for array in arrays]).lower(*arrays)
+    listing = hlo_listing(compiled_text(lowered), is_user)
+    assert max(map(len, listing.text.split("\n"))) > 5_000
+    less = shortened_listing(listing, 20_000)
+    assert 15_000 < len(less.text) < 20_100
+    assert less.instructions
