@@ -32,6 +32,8 @@ class SettraceWatcher:
         self._codes: dict[int, Watched] = {}
         self._on = False
         self._calm = 0
+        self._resting: set[int] = set()
+        """Threads in which tracing was turned off because nothing new happened."""
         self._of_threads: Any = None
         # Kept, so that they can be told by identity: every access to a method makes another object.
         self._trace = self._called
@@ -51,11 +53,13 @@ class SettraceWatcher:
     def stop(self) -> None:
         if not self._on:
             return
-        self._on = False
+        self._on, mine = False, sys.gettrace() is self._trace
+        if mine:
+            sys.settrace(None)
         if threading.gettrace() is self._trace:
             threading.settrace(self._of_threads)
-        if sys.gettrace() is self._trace:
-            sys.settrace(None)
+        if not mine and threading.get_ident() not in self._resting:
+            self._stand_down()  # a debugger took over, and may be gone again
         self._unfollow_all()
         self._codes.clear()
 
@@ -65,12 +69,10 @@ class SettraceWatcher:
         for watched in self._codes.values():
             watched.quiet.clear()
         self._calm = 0
-        if sys.gettrace() is None:
-            frame: FrameType | None = sys._getframe(1)
-            while frame is not None:
-                if id(frame.f_code) in self._codes:
-                    self._follow(frame)
-                frame = frame.f_back
+        thread = threading.get_ident()
+        if thread in self._resting and sys.gettrace() is None:
+            self._resting.discard(thread)
+            self._follow_stack(sys._getframe(1))
             sys.settrace(self._trace)
 
     def _stand_down(self) -> None:
@@ -82,6 +84,12 @@ class SettraceWatcher:
         """Traces a frame that already runs, its line being under way."""
         self._watched(frame).running.setdefault(id(frame), frame.f_lineno)
         frame.f_trace = self._trace_frame
+
+    def _follow_stack(self, frame: FrameType | None) -> None:
+        while frame is not None:
+            if id(frame.f_code) in self._codes:
+                self._follow(frame)
+            frame = frame.f_back
 
     def _unfollow_all(self) -> None:
         """Takes the trace function off the frames that still run in this thread."""
@@ -120,8 +128,6 @@ class SettraceWatcher:
         """The trace function of a frame."""
         if not self._on or sys.gettrace() is not self._trace:
             frame.f_trace = None
-            if self._on:
-                self._stand_down()
             return None
         watched = self._watched(frame)
         before = watched.running.pop(id(frame), None)
@@ -160,6 +166,7 @@ class SettraceWatcher:
         self._calm += 1
         if self._calm > PATIENCE:
             self._calm = 0
+            self._resting.add(threading.get_ident())
             sys.settrace(None)
             for watched in self._codes.values():
                 watched.running.clear()
