@@ -12,10 +12,10 @@ const COLUMNS: readonly (readonly [Column, string, string])[] = [
   ["name", "Function", ""],
   ["calls", "Calls", "num"],
   ["traces", "Traces", "num"],
-  ["seconds", "Trace, lower, compile", "num"],
+  ["seconds", "Seconds", "num"],
   ["flops", "FLOPs", "num"],
   ["bytes", "Bytes", "num wide"],
-  ["peak", "Peak memory", "num"],
+  ["peak", "Peak", "num"],
   ["donated", "Donated", "num wide"],
   ["constants", "Constants", "num wide"],
 ];

@@ -23,6 +23,7 @@ export function LineView(props: Props) {
   const { focus } = shown.state;
   const selected = focus?.kind === "line" && focus.file === source.file && focus.line === number;
   const lit = shown.linked.lines.has(lineKey(source.file, number));
+  const stopped = shown.report.state === "interrupted" ? " stopped" : "";
   const failed = shown.report.failure?.span?.file === source.file && shown.report.failure.span.line === number;
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -32,8 +33,18 @@ export function LineView(props: Props) {
     shown.act({ type: "focus", focus: selected ? null : { kind: "line", file: source.file, line: number } });
   return (
     <>
-      <div ref={row} class={`line${selected ? " selected" : ""}${lit ? " lit" : ""}${failed ? " failed" : ""}`}>
-        <Gutter number={number} failed={failed} findings={findings} selected={selected} choose={choose} />
+      <div
+        ref={row}
+        class={`line${selected ? " selected" : ""}${lit ? " lit" : ""}${failed ? ` failed${stopped}` : ""}`}
+      >
+        <Gutter
+          number={number}
+          stopped={stopped !== ""}
+          failed={failed}
+          findings={findings}
+          selected={selected}
+          choose={choose}
+        />
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: the same */}
         <code class="text" onClick={choose}>
           {props.pieces.map(piece => (
@@ -52,6 +63,7 @@ export function LineView(props: Props) {
 function Gutter(props: {
   number: number;
   failed: boolean;
+  stopped: boolean;
   findings: readonly Finding[];
   selected: boolean;
   choose: () => void;
@@ -66,7 +78,11 @@ function Gutter(props: {
       title={title || undefined}
       onClick={props.choose}
     >
-      {props.failed ? <Sign severity="error" word={false} /> : first && <Sign severity={first.severity} word={false} />}
+      {props.failed ? (
+        <Sign severity={props.stopped ? "stopped" : "error"} word={false} />
+      ) : (
+        first && <Sign severity={first.severity} word={false} />
+      )}
       <span class="unseen">line </span>
       {props.number}
     </button>

@@ -1,5 +1,6 @@
 // The first tab: what happened, beside the code.
 import { bySeverity } from "../findings";
+import type { Report } from "../protocol";
 import { label, plural } from "../text";
 import { FailureView } from "./failure";
 import { Findings } from "./findings";
@@ -17,7 +18,8 @@ export function Overview({ shown }: { shown: Shown }) {
       {report.failure && <FailureView failure={report.failure} shown={shown} />}
       <div class={`columns${beside ? " two" : ""}`}>
         <section aria-label="Source" class="scrolls">
-          {report.sources.length ? <Sources shown={shown} peek={true} /> : <Empty>{emptyText(shown)}</Empty>}
+          {hasText(report) && <Sources shown={shown} peek={true} />}
+          {nothing(report) && <Empty>{nothing(report)}</Empty>}
         </section>
         {beside && (
           <section aria-label="Findings" class="scrolls">
@@ -26,15 +28,22 @@ export function Overview({ shown }: { shown: Shown }) {
           </section>
         )}
       </div>
-      {(report.compiled.length > 0 || report.sources.length > 0) && <Ledger shown={shown} />}
+      {report.compiled.length > 0 && <Ledger shown={shown} />}
       {report.limits.length > 0 && <Limits limits={report.limits} />}
     </div>
   );
 }
 
-function emptyText({ report }: Shown): string {
+function hasText(report: Report): boolean {
+  return report.sources.some(source => source.text.trim() !== "");
+}
+
+/** Why there is nothing to see, where there is not. */
+function nothing(report: Report): string {
+  if (report.compiled.length || report.hints.length || report.failure) return "";
   if (report.state === "running") return "Waiting for the first line to finish…";
-  return "The cell is empty: nothing ran.";
+  if (!hasText(report)) return "The cell is empty: nothing ran.";
+  return "No JAX in this cell: it made no array and compiled nothing.";
 }
 
 /** What was not observed, and why. */

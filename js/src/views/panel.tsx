@@ -5,6 +5,7 @@ import type { PlaceGraph } from "../layout/client";
 import type { Report, Span } from "../protocol";
 import { current, reduce, START, type State, type Tab } from "../selection";
 import { label } from "../text";
+import { Guard } from "./guard";
 import { Header, stateWord } from "./header";
 import { Output } from "./output";
 import { Overview } from "./overview";
@@ -31,7 +32,9 @@ export function Panel({ report, live, place, start }: Props) {
     <section class="panel" aria-label={`${report.mode}, ${stateWord(report, live)}`}>
       <Header report={report} live={live} />
       <Tabs tabs={tabsOf(report)} tab={state.tab} choose={tab => act({ type: "tab", tab })}>
-        <Opened shown={shown} />
+        <Guard key={state.tab}>
+          <Opened shown={shown} />
+        </Guard>
       </Tabs>
     </section>
   );

@@ -17,7 +17,10 @@ export function Where({ span, shown }: { span: Span | null; shown: Shown }) {
   );
 }
 
-const SIGNS: Record<Severity, readonly [string, string]> = {
+type Sign = Severity | "stopped";
+
+const SIGNS: Record<Sign, readonly [string, string]> = {
+  stopped: ["■", "Interrupted here"],
   error: ["✕", "Error"],
   "wrong-result": ["▲", "Wrong result"],
   slow: ["◷", "Slow"],
@@ -25,7 +28,7 @@ const SIGNS: Record<Severity, readonly [string, string]> = {
 };
 
 /** Severity as sign and word, so that colour is never the only carrier. */
-export function Sign({ severity, word = true }: { severity: Severity; word?: boolean }) {
+export function Sign({ severity, word = true }: { severity: Sign; word?: boolean }) {
   const [sign, name] = SIGNS[severity];
   return (
     <span class={`sign ${severity}`} title={word ? undefined : name}>

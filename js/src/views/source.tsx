@@ -172,9 +172,10 @@ function onLine(marks: readonly Mark[], line: number): Mark[] {
 
 function marksOf({ shown, source, findings, hovered }: FileProps & { hovered: Span | null }): Mark[] {
   const failed = shown.report.failure?.span;
+  const stopped = shown.report.state === "interrupted";
   const marks: Mark[] = [
     ...findings.flatMap(each => (each.span ? [{ span: each.span, style: `mark ${each.severity}` }] : [])),
-    ...(failed ? [{ span: failed, style: "mark failing" }] : []),
+    ...(failed ? [{ span: failed, style: stopped ? "mark stopped" : "mark failing" }] : []),
     ...shown.linked.spans.map(span => ({ span, style: "linked" })),
     ...(hovered ? [{ span: hovered, style: "hovered" }] : []),
   ];
