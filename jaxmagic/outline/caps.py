@@ -17,7 +17,7 @@ class Caps:
     source_lines: int = 400
     pieces: int = 16
     """Arrays and variants named at the end of one source line."""
-    leaves: int = 8
+    leaves: int = 5
     """Arrays of one pytree named there."""
     findings: int = 50
     functions: int = 100

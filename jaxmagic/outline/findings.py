@@ -40,13 +40,14 @@ def finding_blocks(
     """One finding. `excerpt` shows its source line, `rank` its severity."""
     head = (f"{number}. " if number else "", Word(_rank(finding), finding.severity), " ") if rank else ()
     code = places.excerpt(finding.span) if excerpt else None
+    way_out = "Instead:" if finding.replaces else "Fix:"
     return [
         Paragraph(line(*head, *_strong(finding.title))),
         Paragraph(_reference(finding, places), 1),
         *([code] if code else []),
         *([Paragraph(prose(finding.explanation), 1)] if finding.explanation else []),
         *([Items(tuple(_fact(fact, places) for fact in finding.evidence))] if finding.evidence else []),
-        *([Paragraph(line(Word("Instead:", "strong")), 1), _fix(finding.fix)] if finding.fix else []),
+        *([Paragraph(line(Word(way_out, "strong")), 1), _fix(finding.fix)] if finding.fix else []),
     ]
 
 
