@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from driver import CHROMIUM_FLAGS, Lab
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Dialog, sync_playwright
 from server import serving
 
 
@@ -36,3 +36,16 @@ def lab(server: tuple[str, Path], browser: Browser) -> Iterator[Lab]:
     yield opened
     opened.shut_down_kernels()
     context.close()
+
+
+@pytest.fixture
+def alerts(lab: Lab) -> list[str]:
+    """What scripts said in dialogs: stays empty where no script of a stranger runs."""
+    said: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        said.append(dialog.message)
+        dialog.dismiss()
+
+    lab.page.on("dialog", note)
+    return said

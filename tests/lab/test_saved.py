@@ -1,7 +1,7 @@
 """A saved report is shown from the notebook alone: no kernel, no trust, another version."""
 
 from driver import Lab, code
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import expect
 from saved import bundle
 
 STATES = {
@@ -33,14 +33,7 @@ def test_a_report_of_another_version_says_so(lab: Lab):
     expect(notebook.output(0)).to_contain_text("protocol 999")
 
 
-def test_hostile_names_run_no_script_and_stay_in_their_cell(lab: Lab):
-    alerts: list[str] = []
-
-    def note(dialog: Dialog) -> None:
-        alerts.append(dialog.message)
-        dialog.dismiss()
-
-    lab.page.on("dialog", note)
+def test_hostile_names_run_no_script_and_stay_in_their_cell(lab: Lab, alerts: list[str]):
     notebook = lab.open(code("f(x)", bundle("hostile")), kernel=False)
     for tab in ("Transform", "Output", "Overview"):
         notebook.panel(0).get_by_role("tab", name=tab).click()
