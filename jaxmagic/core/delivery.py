@@ -28,8 +28,8 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     """Before it was widened or reduced."""
-    lanes: int
-    """How many leading axes are batch axes."""
+    lanes: tuple[bool, ...]
+    """For each vmap around, outermost first, whether the value has an axis for it; those axes lead."""
 
 
 class Parcel(NamedTuple):
@@ -39,7 +39,7 @@ class Parcel(NamedTuple):
     marks: np.ndarray
     """`bool[conditions, values]`"""
     active: tuple[np.ndarray, ...]
-    """`bool` masks over the lanes, one per branch or loop that was vmapped."""
+    """`bool` masks, one per branch or loop whose lanes may go apart."""
     loop: tuple[int, ...]
     """Iteration of each loop around the tap, outermost first."""
     device: int | None
@@ -53,7 +53,8 @@ class Delivery:
     conditions: int = 0
     gated: bool = False
     """The last condition is the gate; what it is false of was not asked for."""
-    active: int = 0
+    active: tuple[tuple[bool, ...], ...] = ()
+    """The vmapped axes of each mask over the lanes, as in `Part.lanes`."""
     loops: int = 0
     devices: tuple[int, ...] | None = None
     packed: Layout | None = None
@@ -76,8 +77,10 @@ class Delivery:
         for part in self.parts:
             values.append(_value(part, flat[: part.arrays]))
             del flat[: part.arrays]
-        loop = tuple(int(counter) for counter in flat[self.active :])
-        return Parcel(tuple(values), marks, tuple(flat[: self.active]), loop, device)
+        masks, counters = flat[: len(self.active)], flat[len(self.active) :]
+        # Lanes that have ended have stopped counting.
+        masks += [counter == counter.max() for counter in counters if counter.ndim]
+        return Parcel(tuple(values), marks, tuple(masks), tuple(int(np.max(each)) for each in counters), device)
 
 
 class Receiver(Protocol):

@@ -100,17 +100,21 @@ def exclude_from_tracebacks(file: str) -> None:
 def trace_context() -> dict[str, Any]:
     """Options and surroundings in the key of JAX's trace cache, by name; values on this thread, now.
 
-    JAX 0.8 does not say the names of the parts of its key: all options that have a name are given there.
+    JAX 0.8 does not say the names of the parts of its key: all options that have a name are given there as well.
     """
-    return named_context(_config.trace_context()) or dict(jax.config.values)
+    named = named_context(_config.trace_context())
+    return named | dict(jax.config.values) if UNNAMED in next(iter(named), "") else named
+
+
+UNNAMED = "part of the trace context"
 
 
 def named_context(values: tuple) -> dict[str, Any]:
-    """The parts of a trace cache's key with their names; empty where JAX does not say them."""
+    """The parts of a trace cache's key with their names; numbered ones where JAX does not say them."""
     try:
         return dict(zip(_config.trace_context_names(), values, strict=True))
     except (AttributeError, NotImplementedError, ValueError):
-        return {}
+        return {f"{UNNAMED} {number}": value for number, value in enumerate(values)}
 
 
 class Earlier(NamedTuple):
@@ -315,3 +319,27 @@ def is_of_current_program(tracer: Any) -> bool:
             return False
         trace = getattr(trace, "parent_trace", None)
     return False
+
+
+def here() -> Any:
+    """The traceback that JAX would give to an equation staged now; it refers to code, not to frames."""
+    return _source_info_util.current().traceback
+
+
+def as_if_at(traceback: Any) -> Any:
+    """A context in which equations are staged with that traceback."""
+    return _source_info_util.user_context(traceback)
+
+
+def run_again(params: dict[str, Any], arguments: list[Any]) -> list[Any]:
+    """Does what a dispatched program did, given its parameters; a single primitive is bound as itself."""
+    jaxpr = params["jaxpr"]
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    if len(inner.eqns) == 1 and inner.eqns[0].primitive.name not in ("jit", "pjit"):
+        return _core.eval_jaxpr(inner, jaxpr.consts, *arguments, propagate_source_info=False)
+    return _pjit.jit_p.bind(*arguments, **params)
+
+
+def is_dropped(variable: Any) -> bool:
+    """Whether an equation's result is thrown away (`_` in a printed jaxpr)."""
+    return isinstance(variable, _core.DropVar)

@@ -59,7 +59,8 @@ def _stage(*operands: Array, site: Site, lanes: Any, kinds: tuple[Kind, ...], **
     values = [operands[i] for i in chosen["value"]]
     flags = [lanes[i] for i in chosen["value"]]
     extras = {kind: [operands[i] for i in chosen[kind]] for kind in ("active", "loop")}
-    send = functools.partial(_send, site, values, flags, extras, **how)
+    masks = tuple(lanes[i] for i in chosen["active"])
+    send = functools.partial(_send, site, values, flags, extras, masks, **how)
     if site.gate is None:
         send()
         return []
@@ -74,6 +75,7 @@ def _send(
     values: list[Array],
     lanes: list[tuple[bool, ...]],
     extras: dict[str, list[Array]],
+    masks: tuple[tuple[bool, ...], ...],
     *,
     ordered: bool,
     way: str,
@@ -85,7 +87,7 @@ def _send(
     for value, axes in zip(values, lanes, strict=True):
         reduced = site.reduce_above is not None and value.size > site.reduce_above
         arrays = reduce(value) if reduced else (widen(value),)
-        parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), sum(axes)))
+        parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), axes))
         payload += arrays
     payload += extras["active"] + extras["loop"] + ([_partition_p.bind()] if devices else [])
     layout = layout_of(payload)
@@ -94,7 +96,7 @@ def _send(
         parts=tuple(parts),
         conditions=len(conditions),
         gated=site.gate is not None,
-        active=len(extras["active"]),
+        active=masks,
         loops=len(extras["loop"]),
         devices=devices,
         packed=layout if packed else None,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmagic.core.delivery import Delivery, Parcel
+from jaxmagic.core.delivery import Delivery, Parcel, Part
 from jaxmagic.core.summaries import combine, summarize
 from jaxmagic.records import Aval, Span, Summary, TapEvent, TapSeries
 
@@ -40,7 +40,7 @@ class Arrival(NamedTuple):
         """The record of the value at `index`; without the value itself unless `whole`."""
         parcel, part = self.read(), self.delivery.parts[index]
         value = parcel.values[index]
-        lanes = part.shape[: part.lanes]
+        lanes = part.shape[: sum(part.lanes)]
         reduced = isinstance(value, Summary)
         return TapEvent(
             number=self.number,
@@ -51,7 +51,7 @@ class Arrival(NamedTuple):
             time=self.time,
             summary=value if reduced else summarize(value),
             value=plain(value) if whole and not reduced else None,
-            active=_active(parcel.active, lanes),
+            active=_active(parcel.active, self.delivery.active, part),
             alert=bool(self.alerts) and self.alerts[index],
         )
 
@@ -162,13 +162,19 @@ def _spelled(value: Any) -> Any:
     return value if np.isfinite(value) else str(value)
 
 
-def _active(masks: Sequence[np.ndarray], lanes: tuple[int, ...]) -> tuple[bool, ...]:
-    """Where all of the masks hold, over all lanes; a mask covers the outermost axes that it was batched over."""
+def _active(masks: Sequence[np.ndarray], axes: Sequence[tuple[bool, ...]], part: Part) -> tuple[bool, ...]:
+    """Where all of the masks hold, over all lanes of a value; empty where they hold everywhere."""
+    lanes = part.shape[: sum(part.lanes)]
     if not masks or not lanes:
         return ()
     running = np.ones(lanes, bool)
-    for mask in masks:
-        running &= mask.reshape(mask.shape + (1,) * (len(lanes) - mask.ndim))
+    missing = tuple(level for level, there in enumerate(part.lanes) if not there)
+    # The counters of lanes that end apart have all of the vmapped axes, and come after the masks.
+    everywhere = [(True,) * len(part.lanes)] * (len(masks) - len(axes))
+    for mask, has in zip(masks, [*axes, *everywhere], strict=True):
+        if mask.ndim == sum(has):
+            sizes = iter(mask.shape)
+            running &= mask.reshape([next(sizes) if each else 1 for each in has]).any(axis=missing)
     return () if running.all() else tuple(bool(lane) for lane in running.reshape(-1))
 
 

@@ -17,6 +17,7 @@ from jaxmagic.core.delivery import Site, TapStopped
 from jaxmagic.core.edits import Edits
 from jaxmagic.core.identity import fresh
 from jaxmagic.core.intake import About, Intake, Keep, receive
+from jaxmagic.core.lanes import marked_branches
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.loops import number_loops
 from jaxmagic.core.ownership import subject_of
@@ -97,6 +98,7 @@ class Taps:
         for key, hook in hooks.items():
             if key in jax_internals.PIECES:
                 self._undo.enter_context(wrapped(key, hook))
+        self._undo.enter_context(marked_branches())
         self._intake.start()
         self._undo.callback(self._intake.stop)
         jax_internals.forget_dispatch()

@@ -98,7 +98,7 @@ def _deliver_now(*operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]
     for i, value in zip(at, values, strict=True):
         reduced = site.reduce_above is not None and value.size > site.reduce_above
         arrays = _reduce_now(value) if reduced else (value,)
-        parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), sum(lanes[i])))
+        parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), lanes[i]))
         payload += [np.asarray(array) for array in arrays]
     size = sum(array.nbytes for array in payload)
     delivery = Delivery(tuple(parts), len(conditions), gated=site.gate is not None, way="read at once", bytes=size)

@@ -18,6 +18,7 @@ class Event(NamedTuple):
     name: str
     loop: tuple[int, ...]
     value: Any
+    active: tuple[bool, ...] = ()
 
 
 class Tapped(NamedTuple):
@@ -43,7 +44,7 @@ class Tapped(NamedTuple):
         for series in self.taps.series():
             for event in series.record(10**9).events:
                 name = ("∇" if series.name.gradient else "") + series.name.name
-                found.append((event.number, Event(name, event.loop, event.value)))
+                found.append((event.number, Event(name, event.loop, event.value, event.active)))
         return [event for _, event in sorted(found, key=lambda each: each[0])]
 
 

@@ -370,6 +370,56 @@ def scan_of_vmap():
 
 
 @nest
+def vmap_of_cond():
+    choose = lambda x: lax.cond(x > 1.5, square, lambda x: running_sum(x, 10.0)[0], x)
+    expected = [("d", (), [11.0, 12.0, 13.0], (True, False, False)), ("d", (), [3.0, 6.0, 9.0], (False, True, True))]
+    return jax.jit(jax.vmap(choose)), (XS,), expected
+
+
+@nest
+def vmap_of_a_cond_that_all_lanes_agree_on():
+    choose = lambda p, x: lax.cond(p, square, lambda x: x, x)
+    return jax.jit(jax.vmap(choose, (None, 0))), (True, XS), [("d", (), [3.0, 6.0, 9.0])]
+
+
+@nest
+def vmap_in_vmap_of_cond():
+    choose = lambda p, x: lax.cond(p, square, lambda x: x, x)
+    function = jax.vmap(jax.vmap(choose, (0, None)), (None, 0))
+    expected = [("d", (), [[3.0, 3.0], [6.0, 6.0]], (True, False, True, False))]
+    return jax.jit(function), (jnp.array([True, False]), jnp.array([1.0, 2.0])), expected
+
+
+@nest
+def vmap_of_while_loop():
+    def condition(c):
+        k = c * 1
+        return k < 4
+
+    expected = [
+        ("k", (0,), [0.0, 3.0]),
+        ("d", (0,), [2.0, 5.0]),
+        ("k", (1,), [2.0, 5.0]),
+        ("d", (1,), [4.0, 7.0], (True, False)),
+        ("k", (2,), [4.0, 5.0], (True, False)),
+    ]
+    loop = lambda c: lax.while_loop(condition, lambda c: running_sum(c, 2.0)[0], c)
+    return jax.jit(jax.vmap(loop)), (jnp.array([0.0, 3.0]),), expected
+
+
+@nest
+def vmap_of_a_scan_in_a_while_loop():
+    loop = lambda c: lax.while_loop(lambda c: c < 4, lambda c: total(c, jnp.ones(2)), c)
+    expected = [
+        ("d", (0, 0), [1.0, 4.0]),
+        ("d", (0, 1), [2.0, 5.0]),
+        ("d", (1, 0), [3.0, 6.0], (True, False)),
+        ("d", (1, 1), [4.0, 7.0], (True, False)),
+    ]
+    return jax.jit(jax.vmap(loop)), (jnp.array([0.0, 3.0]),), expected
+
+
+@nest
 def associative_scan():
     def add(a, b):
         d = a + b
