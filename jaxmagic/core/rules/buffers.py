@@ -92,7 +92,7 @@ def _donated(failing: Failing, call: ast.Call) -> set[int | str]:
         if word.arg in ("donate_argnums", "donate_argnames"):
             found |= {part.value for part in ast.walk(word.value) if _is_place(part)}  # pyright: ignore[reportAttributeAccessIssue]
     names = function.parameters if function is not None else []
-    return found | {names[place] for place in found if isinstance(place, int) and place < len(names)}
+    return found | {other for number, name in enumerate(names) for other in (number, name) if {number, name} & found}
 
 
 def _is_place(node: ast.AST) -> bool:

@@ -1,8 +1,10 @@
 """Values that JAX must know while it traces: settings, axes, lengths and shapes."""
 
 import ast
+import builtins
 
 from jaxmagic.core.nodes import parts, stored
+from jaxmagic.core.operands import of_jax
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, replaced, text
@@ -18,6 +20,8 @@ def _refused(failing: Failing) -> bool:
     """Whether a function of JAX's own refused a tracer where it needs a plain number."""
     if failing.kind in ("ConcretizationTypeError", "TracerIntegerConversionError"):
         return True
+    if failing.kind == "TracerArrayConversionError" and isinstance(failing.node, ast.Call):
+        return of_jax(failing.scope.get(failing.node.func))
     shapes = failing.says(r"Shapes must be 1D sequences of concrete values")
     return bool(shapes or failing.says(r"was not hashable: .*Tracer"))
 
@@ -71,7 +75,7 @@ def constant_became_traced(failing: Failing) -> Cause | None:
     if not _refused(failing):
         return None
     for part in parts(failing.node):
-        made = _made_by_jax(failing, part) if failing.traced(part) else None
+        made = _made_by_jax(failing, part)
         if made is not None:
             plain = _plain_form(failing, made)
             inputs = ", ".join(str(failing.scope.get(argument)) for argument in made.args)
@@ -89,8 +93,9 @@ def constant_became_traced(failing: Failing) -> Cause | None:
 
 def _made_by_jax(failing: Failing, part: ast.expr) -> ast.Call | None:
     """The call of JAX on known numbers that `part` is, or was last assigned from."""
-    source = assigned_from(failing.site, part.id) if isinstance(part, ast.Name) else part
-    if not isinstance(source, ast.Call) or not source.args:
+    named = isinstance(part, ast.Name) and failing.traced(part)
+    source = assigned_from(failing.site, part.id) if named and isinstance(part, ast.Name) else part
+    if not isinstance(source, ast.Call) or not source.args or not of_jax(failing.scope.get(source.func)):
         return None
     plain = all(type(failing.scope.get(argument)) in (int, float, bool) for argument in source.args)
     return source if plain else None
@@ -125,7 +130,7 @@ def argument_must_be_static(failing: Failing) -> Cause | None:
     are traced integers.
     """
     node = failing.node
-    if not (_refused(failing) and isinstance(node, ast.Call)):
+    if not (_refused(failing) and isinstance(node, ast.Call)) or _is_builtin(node.func):
         return None
     culprit = next((part for part in parts(node) if _is_setting(failing, part)), None)
     if culprit is None:
@@ -141,6 +146,10 @@ def argument_must_be_static(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _is_builtin(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name) and function.id in vars(builtins)
 
 
 def _is_setting(failing: Failing, part: ast.expr) -> bool:
@@ -175,7 +184,7 @@ def static_fix(failing: Failing, names: list[str]) -> tuple[str, Span | None]:
                 if is_jit(site, decorator):
                     span = site.span_of(decorator)
                     at = Span(span.file, span.line, span.column - 1, span.end_line, span.end_column)
-                    return "@" + text(with_statics(decorator, known)), at
+                    return "@" + text(with_statics(decorator, known, parameters(site))), at
         for jitted in _jit_calls(site):
             return text(with_statics(jitted, known or names)), site.span_of(jitted)
     return "", None
@@ -200,13 +209,27 @@ def _jit_calls(site: Site) -> list[ast.Call]:
     return [node for node in calls if is_jit(site, node.func) and not isinstance(node.func, ast.Call)]
 
 
-def with_statics(node: ast.expr, names: list[str]) -> ast.expr:
+def with_statics(node: ast.expr, names: list[str], order: list[str] | None = None) -> ast.expr:
+    """A jit with further static arguments, by position where it has positions already: JAX doesn't join the two.
+
+    Args:
+        node: `jax.jit`, `jax.jit(f)`, `partial(jax.jit, …)`.
+        names: The parameters to make static.
+        order: All parameters of the function, where they are known.
+    """
     value: ast.expr = ast.Constant(names[0]) if len(names) == 1 else ast.Tuple([ast.Constant(n) for n in names])
     if not isinstance(node, ast.Call):
         return ast.Call(node, [], [ast.keyword("static_argnames", value)])
+    numbers = next((word for word in node.keywords if word.arg == "static_argnums"), None)
     existing = next((word for word in node.keywords if word.arg == "static_argnames"), None)
+    if numbers is not None and existing is None and order is not None and set(names) <= set(order):
+        return replaced(node, numbers.value, _joined(numbers.value, [order.index(name) for name in names]))
     if existing is None:
         return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("static_argnames", value)])
-    listed = existing.value.elts if isinstance(existing.value, ast.Tuple | ast.List) else [existing.value]
-    both = ast.Tuple([*listed, *(ast.Constant(name) for name in names)])
-    return replaced(node, existing.value, both)
+    return replaced(node, existing.value, _joined(existing.value, names))
+
+
+def _joined(value: ast.expr, further: list[str] | list[int]) -> ast.Tuple:
+    """One or several static arguments, and further ones."""
+    listed = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return ast.Tuple([*listed, *(ast.Constant(each) for each in further)])

@@ -66,7 +66,8 @@ CONDITIONS = [
         [2.0, 2.0],
     ),
     (
-        "def f(x):\n    y = 0.0\n    if x > 0:\n        y = x\n        x = x - 1\n    return x + y\nout = jax.jit(f)(2.0)",
+        "def f(x):\n    y = 0.0\n    if x > 0:\n        y = x\n        x = x - 1\n"
+        "    return x + y\nout = jax.jit(f)(2.0)",
         "x > 0",
         "def when_true(y, x):\n    y = x\n    x = x - 1\n    return (y, x)\ndef when_false(y, x):\n"
         "    return (y, x)\ny, x = jax.lax.cond(x > 0, when_true, when_false, y, x)",
@@ -85,7 +86,8 @@ CONDITIONS = [
         0.625,
     ),
     (
-        "def f(x):\n    n = 0\n    while x > 1:\n        x = x / 2\n        n += 1\n    return n\nout = jax.jit(f)(5.0)",
+        "def f(x):\n    n = 0\n    while x > 1:\n        x = x / 2\n        n += 1\n"
+        "    return n\nout = jax.jit(f)(5.0)",
         "x > 1",
         None,
         3,

@@ -1,0 +1,176 @@
+"""Arguments that jit refuses, buffers that were given away, callbacks that can't be transformed."""
+
+import jax.numpy as jnp
+import pytest
+from failing_cells import failed
+
+IMPORTS = "import jax, numpy as np, jax.numpy as jnp\nfrom functools import partial\n"
+
+REFUSED = [
+    (
+        "non-array-argument",
+        "@jax.jit\ndef reduce(x, how):\n    return x.sum() if how == 'sum' else x.mean()\n"
+        "out = reduce(jnp.ones(3), 'sum')",
+        "@jax.jit(static_argnames='how')",
+        3.0,
+    ),
+    (
+        "non-array-argument",
+        "out = jax.jit(lambda x, f: f(x))(1.0, jnp.sin)",
+        "jax.jit(lambda x, f: f(x), static_argnames='f')",
+        jnp.sin(1.0),
+    ),
+    (
+        "non-array-argument",
+        "out = jax.jit(lambda d: d['a'] * 2)({'a': 1.0, 'name': 'run'})",
+        "{'a': 1.0}",
+        2.0,
+    ),
+    (
+        "non-array-argument",
+        "class Model:\n    @jax.jit\n    def forward(self, x):\n        return x * 2\nout = Model().forward(1.0)",
+        "@jax.jit(static_argnums=0)",
+        2.0,
+    ),
+    (
+        "unhashable-static",
+        "@partial(jax.jit, static_argnames='sizes')\ndef f(x, sizes=(1,)):\n"
+        "    return x * sum(sizes)\nout = f(1.0, sizes=[1, 2])",
+        "(1, 2)",
+        3.0,
+    ),
+    (
+        "unhashable-static",
+        "@partial(jax.jit, static_argnums=1)\ndef f(x, sizes):\n    return x * sum(sizes)\ns = [1, 2]\nout = f(1.0, s)",
+        "tuple(s)",
+        3.0,
+    ),
+    (
+        "unhashable-static",
+        "@partial(jax.jit, static_argnames=('n', 't'))\ndef f(x, n=2, t=None):\n"
+        "    return x * n + t.sum()\nout = f(1.0, t=jnp.arange(3))",
+        "@partial(jax.jit, static_argnames=('n',))",
+        5.0,
+    ),
+    ("not-a-function", "def f(x):\n    return x + 1\nout = jax.jit(f(1.0))", "jax.jit(f)(1.0)", 2.0),
+]
+
+
+@pytest.mark.parametrize(("rule", "body", "fix", "result"), REFUSED)
+def test_an_argument_that_jit_refuses_is_named_and_handled(rule: str, body: str, fix: str, result: float):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == rule
+    assert program.finding.fix == fix
+    assert jnp.allclose(program.fixed().namespace["out"], result)
+
+
+def test_the_parameter_and_the_function_are_named():
+    program = failed(IMPORTS + REFUSED[4][1])
+    assert program.finding.title == "static argument `sizes` is a list, which can't be hashed"
+    assert "of `f`" in program.finding.explanation
+
+
+def test_a_result_that_is_no_array_is_shown_at_the_return():
+    program = failed(IMPORTS + "def f(x):\n    return x, 'done'\njax.jit(f)(1.0)")
+    assert program.finding.rule == "result-not-array"
+    assert program.marked == "x, 'done'"
+
+
+def test_an_integer_beyond_32_bits_is_named():
+    program = failed(IMPORTS + "jax.jit(lambda n: n)(2**40)")
+    assert program.finding.rule == "integer-too-big"
+    assert "`n`: `2**40`" in program.finding.title
+
+
+def test_the_call_that_took_a_donated_buffer_is_found_in_another_cell():
+    program = failed(
+        IMPORTS + "@partial(jax.jit, donate_argnums=0)\ndef update(params, g):\n    return params - 0.1 * g",
+        "params = jnp.ones(4)\nnew = update(params, jnp.ones(4))",
+        "out = params + 1",
+    )
+    assert program.finding.rule == "donated-buffer"
+    assert program.finding.title == "`params` (float32[4]) was donated to `update` and is deleted"
+    assert program.finding.evidence[0].span is not None
+    assert program.finding.evidence[0].span.line == 2
+    assert program.finding.fix == "params = update(params, jnp.ones(4))"
+    assert jnp.allclose(program.fixed().namespace["out"], 1.9)
+
+
+def test_donation_by_name_and_through_an_assigned_jit():
+    program = failed(
+        IMPORTS + "step = jax.jit(lambda state, x: state + x, donate_argnames='state')\nstate = jnp.ones(2)",
+        "other = step(state, 1.0)",
+        "out = jnp.sum(state)",
+    )
+    assert program.finding.fix == "state = step(state, 1.0)"
+    assert program.fixed().namespace["out"] == 4.0
+
+
+def test_an_array_that_was_deleted_by_hand_is_not_blamed_on_a_call():
+    program = failed(IMPORTS + "x = jnp.ones(2)\nx.delete()\nx + 1")
+    assert program.finding.rule == "donated-buffer"
+    assert "`.delete()`" in program.finding.title
+    assert not program.finding.fix
+
+
+def test_a_read_only_view_becomes_a_copy():
+    program = failed(IMPORTS + "x = jnp.ones(2)\nv = np.asarray(x)\nv[0] = 5\nout = v")
+    assert program.finding.rule == "read-only-view"
+    assert program.finding.fix == "np.array(x)"
+    assert program.fixed().namespace["out"][0] == 5
+
+
+CALLBACK = IMPORTS + "def f(x):\n    return jax.pure_callback({function}, jax.ShapeDtypeStruct(x.shape, x.dtype), x)\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "method"), [("np.sinh", "expand_dims"), ("lambda v: np.float32(v) * 2", "sequential")]
+)
+def test_a_callback_under_vmap_says_how_it_takes_a_batch(function: str, method: str):
+    program = failed(CALLBACK.format(function=function) + "out = jax.vmap(f)(jnp.ones(3))")
+    assert program.finding.rule == "callback-under-vmap"
+    assert f"vmap_method='{method}'" in program.finding.fix
+    assert program.fixed().namespace["out"].shape == (3,)
+
+
+def test_a_numpy_callback_under_grad_has_a_twin_with_a_derivative():
+    program = failed(CALLBACK.format(function="np.sinh") + "out = jax.grad(f)(jnp.float32(1.0))")
+    assert program.finding.rule == "callback-under-grad"
+    assert program.finding.fix == "jnp.sinh(x)"
+    assert jnp.allclose(program.fixed().namespace["out"], jnp.cosh(1.0))
+
+
+def test_the_original_exception_of_a_callback_is_shown_first():
+    program = failed(
+        IMPORTS + "class BadData(Exception): pass\ndef check(v):\n    if v < 0:\n"
+        "        raise BadData('negative value')\n    return v",
+        "@jax.jit\ndef g(x):\n    return jax.pure_callback(check, jax.ShapeDtypeStruct((), x.dtype), x) * 2",
+        "float(g(jnp.float32(-1)))",
+    )
+    assert program.finding.rule == "callback-exception"
+    assert program.finding.title == "the callback `check` raised BadData: negative value"
+    assert program.marked == "raise BadData('negative value')"
+    assert "`check` was handed to JAX here" in program.evidence
+
+
+def test_a_scan_of_no_steps_without_jit_is_said_to_be_right():
+    program = failed(
+        IMPORTS + "with jax.disable_jit():\n    out = jax.lax.scan(lambda c, x: (c + x, x), 0.0, jnp.zeros(0))"
+    )
+    assert program.finding.rule == "zero-length-without-jit"
+    assert program.fixed().namespace["out"][0] == 0.0
+
+
+def test_the_module_that_was_removed_is_named_with_what_took_over():
+    program = failed(IMPORTS + "from jax.experimental.host_callback import call, id_tap")
+    assert program.finding.rule == "host-callback-removed"
+    assert program.finding.fix.splitlines()[1] == "# id_tap: jax.debug.callback(f, x)"
+
+
+def test_no_tracing_is_only_possibly_a_retrace():
+    program = failed(
+        IMPORTS + "@jax.jit\ndef f(x):\n    jax.debug.callback(lambda v: None, x)\n    return x\nf(1.0)",
+        "with jax.no_tracing(True):\n    f(1.0)",
+    )
+    assert program.finding.rule == "no-tracing-false-alarm"
+    assert not program.finding.sure

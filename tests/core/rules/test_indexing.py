@@ -1,0 +1,74 @@
+"""Masks, slices and assignments that a traced program can't take as written."""
+
+import jax.numpy as jnp
+import pytest
+from failing_cells import failed
+
+IMPORTS = "import jax, jax.numpy as jnp\n"
+
+PROGRAMS = [
+    (
+        "boolean-mask",
+        "out = jax.jit(lambda x: x[x > 0])(jnp.array([1.0, -1.0]))",
+        "x[x > 0]",
+        "jnp.where(x > 0, x, 0)",
+        [1, 0],
+    ),
+    (
+        "boolean-mask",
+        "out = jax.jit(lambda x: x.at[x < 0].set(0))(jnp.array([1.0, -1.0]))",
+        "x.at[x < 0].set(0)",
+        "jnp.where(x < 0, 0, x)",
+        [1, 0],
+    ),
+    (
+        "boolean-mask",
+        "out = jax.jit(lambda x, m: x.at[m].add(2.0))(jnp.ones(2), jnp.array([True, False]))",
+        "x.at[m].add(2.0)",
+        "jnp.where(m, x + 2.0, x)",
+        [3, 1],
+    ),
+    (
+        "slice-with-traced-bounds",
+        "out = jax.jit(lambda x, i: x[i:i + 2])(jnp.arange(9), 3)",
+        "x[i:i + 2]",
+        "jax.lax.dynamic_slice_in_dim(x, i, 2)",
+        [3, 4],
+    ),
+    (
+        "slice-with-traced-bounds",
+        "out = jax.jit(lambda x, i: x[i - 2:i])(jnp.arange(9), 3)",
+        "x[i - 2:i]",
+        "jax.lax.dynamic_slice_in_dim(x, i - 2, 2)",
+        [1, 2],
+    ),
+    ("item-assignment", "x = jnp.arange(3)\nx[0] = 7\nout = x", "x[0]", "x = x.at[0].set(7)", [7, 1, 2]),
+    ("item-assignment", "x = jnp.arange(3)\nx[1:] += 7\nout = x", "x[1:]", "x = x.at[1:].add(7)", [0, 8, 9]),
+]
+
+
+@pytest.mark.parametrize(("rule", "body", "marked", "fix", "result"), PROGRAMS)
+def test_indexing_is_rewritten_with_a_fixed_shape(rule: str, body: str, marked: str, fix: str, result: object):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == rule
+    assert program.text in (marked, body.splitlines()[-2] if "\n" in body else marked)
+    assert program.finding.fix == fix
+    assert jnp.allclose(program.fixed().namespace["out"], jnp.asarray(result))
+
+
+def test_the_mask_and_the_array_are_named_with_their_shapes():
+    program = failed(IMPORTS + "jax.jit(lambda x: x[x > 0])(jnp.ones(4))")
+    assert program.operands == {"x": "f32[4]", "x > 0": "bool[4]"}
+    assert "x > 0: bool[4]" in program.evidence
+
+
+def test_a_slice_of_varying_length_gets_no_fix_but_the_advice_to_mask():
+    program = failed(IMPORTS + "jax.jit(lambda x, i: x[:i])(jnp.arange(9), 3)")
+    assert program.finding.rule == "slice-with-traced-bounds"
+    assert not program.finding.fix
+    assert "Mask the array" in program.finding.explanation
+
+
+def test_the_moved_window_of_a_dynamic_slice_is_said():
+    program = failed(IMPORTS + PROGRAMS[3][1])
+    assert "moved back" in program.finding.explanation

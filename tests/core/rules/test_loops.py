@@ -1,0 +1,104 @@
+"""scan, while_loop, fori_loop, cond and switch: what does not fit, named by the user's own names."""
+
+import jax.numpy as jnp
+import pytest
+from failing_cells import failed
+
+IMPORTS = "import jax, jax.numpy as jnp\nfrom jax import lax\n"
+
+
+def test_a_widened_carry_is_named_and_cast_where_it_widens():
+    program = failed(
+        IMPORTS + "def step(carry, row):\n    total, n = carry\n    return (total * row, n + 1), None",
+        "out = lax.scan(step, (jnp.ones(2, jnp.bfloat16), 0), jnp.ones((3, 2)))",
+    )
+    assert program.finding.rule == "carry-type"
+    assert program.marked == "total * row"
+    assert program.finding.title == "the carry `total` enters as bf16[2] and leaves as f32[2]"
+    assert program.finding.fix == "(total * row).astype(total.dtype)"
+    assert "each step gets one row of jnp.ones((3, 2)): f32[3,2]" in program.evidence
+    assert program.fixed().namespace["out"][0][0].dtype == jnp.bfloat16
+
+
+INTEGER_STARTS = [
+    ("out = lax.scan(lambda c, x: (c + x, None), jnp.zeros((), jnp.int32), jnp.array([0.5, 1.5]))[0]", "c + x", 2.0),
+    ("out = lax.while_loop(lambda c: c < 3, lambda c: c + 0.5, jnp.int32(0))", "c + 0.5", 3.0),
+    ("out = lax.fori_loop(0, 3, lambda i, c: c + i * 0.5, jnp.int32(0))", "c + i * 0.5", 1.5),
+    (
+        "def body(i, state):\n    s, t = state\n    s = s + 0.5\n    return s, t\n"
+        "out = lax.fori_loop(0, 3, body, (jnp.int32(0), 1))[0]",
+        "s + 0.5",
+        1.5,
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked", "result"), INTEGER_STARTS)
+def test_an_integer_start_value_becomes_a_float(body: str, marked: str, result: float):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "carry-type"
+    assert program.marked == marked
+    assert program.finding.fix.startswith("jnp.asarray(")
+    assert program.fixed().namespace["out"] == result
+
+
+def test_a_growing_carry_is_shown_with_both_shapes_and_no_cast():
+    program = failed(IMPORTS + "lax.scan(lambda c, x: (jnp.append(c, x), None), jnp.ones(1), jnp.ones(3))")
+    assert program.finding.title == "the carry `c` enters as f32[1] and leaves as f32[2]"
+    assert not program.finding.fix
+
+
+def test_a_scan_body_that_returns_no_pair_gets_one():
+    program = failed(IMPORTS + "out = lax.scan(lambda c, x: c + x, 1.0, jnp.ones(3))[0]")
+    assert program.finding.rule == "carry-structure"
+    assert program.finding.fix == "(c + x, None)"
+    assert program.fixed().namespace["out"] == 4.0
+
+
+def test_a_carry_of_other_structure_is_told_from_one_of_other_type():
+    program = failed(IMPORTS + "lax.scan(lambda c, x: ((c, c), None), 1.0, jnp.ones(3))")
+    assert program.finding.rule == "carry-structure"
+    assert "another structure" in program.finding.title
+    assert program.marked == "((c, c), None)"
+
+
+def test_branches_are_named_with_what_they_return():
+    program = failed(
+        IMPORTS + "def grow(x):\n    return x * 1.5\ndef reset(x):\n    return 0",
+        "out = lax.cond(False, grow, reset, jnp.float32(2.0))",
+    )
+    assert program.finding.rule == "branch-type"
+    assert program.finding.title == "the branches return different dtypes: `grow` f32[] and `reset` i32[]"
+    assert program.finding.fix == "jnp.asarray(0, 'float32')"
+    assert program.fixed().namespace["out"] == 0.0
+
+
+def test_lambdas_on_one_line_are_told_apart_by_their_text():
+    program = failed(IMPORTS + "lax.cond(True, lambda x: x[:2], lambda x: x, jnp.ones(3))")
+    assert "`lambda x: x[:2]` f32[2] and `lambda x: x` f32[3]" in program.finding.title
+
+
+def test_a_switch_with_a_branch_of_other_dtype():
+    program = failed(IMPORTS + "out = lax.switch(1, [lambda x: x, lambda x: x.astype(int)], 2.5)")
+    assert program.finding.rule == "branch-type"
+    assert program.fixed().namespace["out"] == 2.0
+
+
+def test_branches_of_other_structure():
+    program = failed(IMPORTS + "lax.cond(True, lambda x: (x, x), lambda x: x, 1.0)")
+    assert program.finding.rule == "branch-structure"
+    assert "`(x, x)` and `x`" in program.finding.title
+
+
+@pytest.mark.parametrize(
+    ("body", "fix"),
+    [
+        ("out = lax.while_loop(lambda c: c < 3, lambda c: c + 1, jnp.ones(2))", "(c < 3).any()"),
+        ("x = jnp.ones(3)\nout = lax.cond(x > 0, lambda x: x, lambda x: -x, x)", "jnp.any(x > 0)"),
+    ],
+)
+def test_a_condition_of_many_values_is_reduced(body: str, fix: str):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "predicate-not-scalar"
+    assert program.finding.fix == fix
+    assert "out" in program.fixed().namespace
