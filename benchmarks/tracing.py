@@ -38,7 +38,7 @@ def rows(only: set[str]) -> Iterable[Row]:
 COMPILATIONS: list[str] = []
 
 
-def _count(event: str, _seconds: float, **_details: object) -> None:
+def _count(event: str, duration_secs: float, **kwargs: str | int) -> None:
     if event.endswith("backend_compile_duration"):
         COMPILATIONS.append(event)
 

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -14,7 +14,7 @@ CELL_MAGICS = ("jaxtrace",)
 class CellRun(Protocol):
     """Something that lasts from the first line of a cell to its end."""
 
-    def finish(self, error: BaseException | None) -> None: ...
+    def finish(self, error: BaseException | None, value: Any = None) -> None: ...
 
 
 class Hooks:
@@ -79,12 +79,12 @@ class Hooks:
             return
         del self._cells[self._cells.index(result.info) :]
         if self._run is not None and self._owner not in self._cells:
-            self._finish(result.error_before_exec or result.error_in_exec)
+            self._finish(result.error_before_exec or result.error_in_exec, result.result)
 
-    def _finish(self, error: BaseException | None) -> None:
+    def _finish(self, error: BaseException | None, value: Any = None) -> None:
         run, self._run, self._owner = self._run, None, None
         if run is not None:
-            run.finish(error)
+            run.finish(error, value)
 
 
 _hooks: dict[int, Hooks] = {}

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from IPython.utils.process import arg_split
+from IPython.utils._process_common import arg_split
 from traitlets import Bool, Int, Unicode
 
 from jaxmagic.core.cells import Cells
@@ -43,9 +43,9 @@ class TraceRun:
             with self._recording.limits.guard("the panel while the cell runs"):
                 self._display.running(self._recording.running())
 
-    def finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None, value: Any = None) -> None:
         """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked."""
-        self._recording.stop(error)
+        self._recording.stop(error, value)
         report = self._recording.report()
         if self._flags.to:
             report = _append(report, Path(self._flags.to).expanduser())
@@ -96,7 +96,7 @@ class JaxMagic(Magics):
         except BaseException as error:
             run.finish(error)
             raise
-        run.finish(None)
+        run.finish(None, value)
         return value
 
     def begin(self, magic: str, line: str) -> TraceRun:

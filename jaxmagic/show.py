@@ -29,7 +29,7 @@ class Display:
             return
         from jaxmagic import widget
 
-        bundle = {"text/plain": f"{report.title}: running"}
+        bundle: dict[str, Any] = {"text/plain": f"{report.title}: running"}
         if widget.is_built():
             self._panel = widget.Panel(payload=msgspec.to_builtins(payload(report)))
             bundle[VIEW_MIME] = self._view()

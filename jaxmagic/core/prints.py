@@ -2,15 +2,22 @@
 
 import sys
 import threading
-from typing import Any, TextIO, cast
+from types import FrameType
+from typing import Any, Literal, TextIO, cast
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.source import Policy, position
 from jaxmagic.core.transforms import is_tracing
-from jaxmagic.records import Printed
+from jaxmagic.records import Printed, Span
 
 MOST_LINES = 2_000
 """Lines kept; those beyond are counted."""
+
+
+Writer = Literal["print", "jax.debug.print"]
+Origin = tuple[Writer, Span | None]
+
+_DEBUG_PRINT = ("jax/_src/debugging.py", "jax\\_src\\debugging.py")
 
 
 class PrintRecord:
@@ -22,6 +29,7 @@ class PrintRecord:
         self._lines: list[Printed] = []
         self._total = 0
         self._open = ""
+        self._last: Origin = ("print", None)
         self._lock = threading.Lock()
         self._tee: _Tee | None = None
 
@@ -38,7 +46,7 @@ class PrintRecord:
         if sys.stdout is tee:
             sys.stdout = tee.stream
         if self._open:
-            self._keep(self._open, None)
+            self._keep(self._open, self._last)
         if self._total > MOST_LINES:
             self._limits.add(f"printed lines: the first {MOST_LINES:,} of {self._total:,} are kept")
 
@@ -47,25 +55,23 @@ class PrintRecord:
 
     def saw(self, text: str) -> None:
         """Called with every piece written, before it is passed on."""
-        with self._limits.guard("where a line was printed"), self._lock:
-            *whole, self._open = (self._open + text).split("\n")
-            for line in whole:
-                self._keep(line, sys._getframe(2))
+        with self._limits.guard("where a line was printed"):
+            origin = _origin(sys._getframe(2), self._policy)
+            if origin is None:
+                return
+            with self._lock:
+                *whole, self._open = (self._open + text).split("\n")
+                for line in whole:
+                    self._keep(line, origin)
+                self._last = origin
 
-    def _keep(self, line: str, frame: Any) -> None:
+    def _keep(self, line: str, origin: Origin) -> None:
         self._total += 1
         if len(self._lines) >= MOST_LINES:
             return
-        source, user = _origin(frame, self._policy)
-        self._lines.append(
-            Printed(
-                text=line,
-                source=source,
-                span=position(user) if user is not None else None,
-                number=self._total - 1,
-                traced=source == "print" and is_tracing(),
-            )
-        )
+        source, span = origin
+        traced = source == "print" and is_tracing()
+        self._lines.append(Printed(text=line, source=source, span=span, number=self._total - 1, traced=traced))
 
 
 class _Tee:
@@ -84,14 +90,17 @@ class _Tee:
         return getattr(self.stream, name)
 
 
-def _origin(frame: Any, policy: Policy) -> tuple[Any, Any]:
-    """Who printed, and the nearest user frame; a `jax.debug.print` has none, it prints from JAX's own thread."""
-    source = "print"
+def _origin(frame: FrameType | None, policy: Policy) -> Origin | None:
+    """Who printed, and where; None for a line that is no print of the user's: a traceback, or the cell's own value."""
+    source: Writer | None = None
+    shown = getattr(type(sys.displayhook).__call__, "__code__", None)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file.endswith(("jax/_src/debugging.py", "jax\\_src\\debugging.py")):
+        code = frame.f_code
+        if code is shown:
+            return None
+        if code.co_filename.endswith(_DEBUG_PRINT):
             source = "jax.debug.print"
-        if policy.is_user(file):
-            return source, frame
+        if policy.is_user(code.co_filename):
+            return source or "print", position(frame)
         frame = frame.f_back
-    return source, None
+    return None if source is None else (source, None)  # JAX prints from a thread of its own

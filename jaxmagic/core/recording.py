@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 import jax
-import jaxlib
+import jaxlib.version
 import msgspec
 
 from jaxmagic import __version__
@@ -20,6 +20,7 @@ from jaxmagic.core.limits import Deliberate, Limits
 from jaxmagic.core.lines import LineRecord
 from jaxmagic.core.policy import Policy
 from jaxmagic.core.prints import PrintRecord
+from jaxmagic.core.results import described
 from jaxmagic.core.sources import with_sources
 from jaxmagic.records import Compiled, Failure, Finding, Report, Seconds, Versions
 
@@ -65,6 +66,7 @@ class Recording:
         self._file: str | None = None
         self._began = self._total = 0.0
         self._error: BaseException | None = None
+        self._results: tuple[str, ...] = ()
 
     def start(self, frame: FrameType | None = None) -> None:
         """Begins to observe; `frame` is user code that already runs.
@@ -83,8 +85,13 @@ class Recording:
         """The report of a cell that has only begun."""
         return self._with_sources(self._report("running"))
 
-    def stop(self, error: BaseException | None = None) -> None:
-        """Takes everything off again; `error` is what ended the cell, if anything did."""
+    def stop(self, error: BaseException | None = None, value: Any = None) -> None:
+        """Takes everything off again.
+
+        Args:
+            error: What ended the cell, if anything did.
+            value: What the cell gave as its value.
+        """
         try:
             with self.limits.guard("effects still pending"):
                 if jax_internals.backend_is_ready():
@@ -93,6 +100,8 @@ class Recording:
             self._total = time.perf_counter() - self._began
             self._error = error
             self._undo.close()
+        with self.limits.guard("the cell's value"):
+            self._results = described(value)
 
     def report(self) -> Report:
         """What was seen. Call once, after `stop`; every object of JAX's and the user's is let go here."""
@@ -106,6 +115,7 @@ class Recording:
             calls=self._lines.calls(),
             hints=self._lines.hints(),
             printed=self._prints.printed(),
+            results=self._results,
             failure=self._failure(),
         )
         report = self._with_sources(msgspec.structs.replace(report, findings=self._findings(report)))
@@ -141,7 +151,7 @@ class Recording:
             mode="jaxtrace",
             state=state,
             title=self.options.title,
-            versions=Versions(__version__, jax.__version__, jaxlib.__version__, platform.python_version()),
+            versions=Versions(__version__, jax.__version__, jaxlib.version.__version__, platform.python_version()),
             backend=jax.default_backend() if ready else "",
             devices=tuple(map(str, jax.devices())) if ready else (),
             **parts,
@@ -153,7 +163,7 @@ class Recording:
         return report
 
     def _failure(self) -> Failure | None:
-        if self._error is None or _state(self._error) == "interrupted":
+        if self._error is None:
             return None
         return explain(self._error, lines=self._lines, policy=self._policy, limits=self.limits)
 
