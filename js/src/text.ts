@@ -42,7 +42,8 @@ export function seconds(value: number): string {
   if (value < 1e-3) return `${digits(value * 1e6)} µs`;
   if (value < 1) return `${digits(value * 1e3)} ms`;
   if (value < 120) return `${digits(value)} s`;
-  return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  if (value < 7200) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  return `${digits(value / 3600)} h`;
 }
 
 export function bytes(value: number): string {
@@ -71,6 +72,7 @@ function scaled(value: number, base: number, units: readonly string[]): string {
 
 /** Three significant digits, never in exponent form. */
 function digits(value: number): string {
+  if (value >= 1e6) return value.toExponential(1);
   return value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)));
 }
 

@@ -15,6 +15,9 @@ export interface Segment {
   readonly styles: string;
 }
 
+/** Characters of a line that are shown; what is wrong with a longer one is not at its end. */
+const LONGEST = 500;
+
 /** Pieces of a line; they break wherever a token, a mark or one of the `boundaries` begins or ends. */
 export function segments(
   line: string,
@@ -24,17 +27,18 @@ export function segments(
   boundaries: readonly Span[],
 ): Segment[] {
   const ranges = marks.map(mark => ({ ...within(mark.span, line, number), style: mark.style }));
-  const cuts = new Set([0, line.length]);
+  const last = Math.min(line.length, LONGEST);
+  const cuts = new Set([0, last]);
   for (const { start, end } of [...tokens, ...ranges, ...boundaries.map(span => within(span, line, number))]) {
     cuts.add(start).add(end);
   }
-  const sorted = [...cuts].sort((a, b) => a - b);
+  const sorted = [...cuts].filter(cut => cut <= last).sort((a, b) => a - b);
   return sorted.slice(0, -1).map((start, at) => {
     const token = tokens.find(each => each.start <= start && start < each.end);
     const styles = ranges.filter(each => each.start <= start && start < each.end).map(each => each.style);
     return {
       start,
-      text: line.slice(start, sorted[at + 1]),
+      text: line.slice(start, sorted[at + 1]) + (last < line.length && sorted[at + 1] === last ? "…" : ""),
       styles: [`t-${token?.kind ?? "plain"}`, ...new Set(styles)].join(" "),
     };
   });

@@ -32,7 +32,7 @@ export function Header({ report, live }: { report: Report; live: boolean }) {
           </span>{" "}
           {word}
         </span>
-        <span class="facts">{facts(report).join(" · ")}</span>
+        <span class="facts">{label(facts(report).join(" · "), 200)}</span>
         <span class="grow" />
         <button
           type="button"

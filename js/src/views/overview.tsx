@@ -34,8 +34,9 @@ export function Overview({ shown }: { shown: Shown }) {
   );
 }
 
+/** Whether the cell has more in it than our own line. */
 function hasText(report: Report): boolean {
-  return report.sources.some(source => source.text.trim() !== "");
+  return report.sources.some(source => source.text.replace(/^\s*%%.*/, "").trim() !== "");
 }
 
 /** Why there is nothing to see, where there is not. */

@@ -66,5 +66,5 @@ function tabsOf(report: Report): readonly { tab: Tab; title: string; count: numb
 
 function spelling(report: Report): (span: Span) => string {
   const labels = new Map(report.sources.map(source => [source.file, source.label]));
-  return span => `${label(labels.get(span.file) ?? (span.file.split("/").pop() || span.file), 40)}:${span.line}`;
+  return span => `${label(labels.get(span.file) ?? (span.file.split("/").pop() || span.file), 28)}:${span.line}`;
 }

@@ -38,13 +38,15 @@ export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown 
           CSV
         </button>
       </h3>
-      <Chart
-        values={values}
-        band={band}
-        at={at}
-        choose={setChosen}
-        label={`${WORDS[which]} of ${label(series.name, 80)}`}
-      />
+      {events.length > 1 && (
+        <Chart
+          values={values}
+          band={band}
+          at={at}
+          choose={setChosen}
+          label={`${WORDS[which]} of ${label(series.name, 80)}`}
+        />
+      )}
       {events.length > 1 && <Scrubber events={events} at={at} choose={setChosen} />}
       {event && <EventView event={event} name={series.name} />}
       <p class="facts quiet">
