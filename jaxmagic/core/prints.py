@@ -32,8 +32,13 @@ class PrintRecord:
         self._last: Origin = ("print", None)
         self._lock = threading.Lock()
         self._tee: _Tee | None = None
+        self._outside: list[FrameType] = []
 
-    def start(self) -> None:
+    def start(self, frame: FrameType | None = None) -> None:
+        """Begins; what the callers of `frame`, the code that is recorded, print themselves is not the user's."""
+        while frame is not None and frame.f_back is not None:
+            frame = frame.f_back
+            self._outside.append(frame)
         self._tee = _Tee(sys.stdout, self)
         sys.stdout = cast("TextIO", self._tee)
 
@@ -43,6 +48,7 @@ class PrintRecord:
         if tee is None:
             return
         tee.record = None
+        self._outside.clear()
         if sys.stdout is tee:
             sys.stdout = tee.stream
         if self._open:
@@ -56,7 +62,7 @@ class PrintRecord:
     def saw(self, text: str) -> None:
         """Called with every piece written, before it is passed on."""
         with self._limits.guard("where a line was printed"):
-            origin = _origin(sys._getframe(2), self._policy)
+            origin = _origin(sys._getframe(2), self._policy, self._outside)
             if origin is None:
                 return
             with self._lock:
@@ -90,11 +96,11 @@ class _Tee:
         return getattr(self.stream, name)
 
 
-def _origin(frame: FrameType | None, policy: Policy) -> Origin | None:
+def _origin(frame: FrameType | None, policy: Policy, outside: list[FrameType]) -> Origin | None:
     """Who printed, and where; None for a line that is no print of the user's: a traceback, or the cell's own value."""
     source: Writer | None = None
     shown = getattr(type(sys.displayhook).__call__, "__code__", None)
-    while frame is not None:
+    while frame is not None and frame not in outside:
         code = frame.f_code
         if code is shown:
             return None

@@ -76,7 +76,7 @@ class Recording:
         """
         self._undo.enter_context(backends.selected(self.options.backend))
         self._file = frame.f_code.co_filename if frame is not None else None
-        self._start("prints", self._prints.start, self._prints.stop)
+        self._start("prints", lambda: self._prints.start(frame), self._prints.stop)
         self._start("compiled functions", self._capture.start, self._capture.stop)
         self._start("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
         self._began = time.perf_counter()
