@@ -66,6 +66,7 @@ class Capture:
         for key, hook in hooks.items():
             with self._limits.guard(jax_internals.PIECES[key].lost):
                 self._undo.enter_context(wrapped(key, hook))
+        self._execution.sees_calls = jax_internals.PIECES["call_impl"].present
         with self._limits.guard("lowering and compile seconds"):
             self._undo.enter_context(self._stopwatch.listening())
         with self._limits.guard("how often functions were called"):

@@ -7,7 +7,7 @@ from typing import Any
 from jaxmagic.core import jax_internals
 from jaxmagic.core.arguments import inputs_of_jaxpr, outputs_of
 from jaxmagic.core.entries import Entries, Entry
-from jaxmagic.core.ownership import IsUser, Subject
+from jaxmagic.core.ownership import IsUser, Subject, nothing
 from jaxmagic.core.parameters import inner_jaxprs, opened
 from jaxmagic.core.positions import definition, described, user_frame
 from jaxmagic.core.source import position
@@ -55,7 +55,7 @@ class Derived:
             if executable in (entry.executable, jax_internals.executable_of(entry.lowered)):
                 entry.executable = executable
                 return entry
-        subject = Subject(None, _name_of(executable), ("ahead of time", id(executable)), "user")
+        subject = Subject(nothing, None, _name_of(executable), ("ahead of time", id(executable)), "user")
         entry = self._new(subject, "ahead of time", None)
         entry.executable, entry.cached = executable, True
         entry.reason = Reason("unknown", text="compiled ahead of time, before this recording began")
@@ -80,7 +80,7 @@ class Derived:
         primitive = equation.primitive.name
         kind = "pmap" if primitive == "shard_map" and params["name"] in _PMAP else _PRIMITIVES[primitive]
         name, span = self._function_in(equation) or (kind, None)
-        entry = self._new(Subject(None, name, (kind, name, span), "user"), kind, span)
+        entry = self._new(Subject(nothing, None, name, (kind, name, span), "user"), kind, span)
         entry.at_top, entry.info = True, info
         entry.reason = Reason("first call", text=_EAGER_SHARD_MAP if span is None else f"{kind} called outside of jit")
         return self._fill(entry, params)

@@ -37,6 +37,8 @@ class Execution:
         self._foreign: set[Any] = set()
         """Jitted functions that are not recorded."""
         self._lookups: dict[int, int] = {}
+        self.sees_calls = True
+        """Whether `run` is in place; without it nothing tells a call from lowering ahead of time."""
 
     def run(self, inner: Any, *args: Any, **params: Any) -> Any:
         """Around `_pjit_call_impl_python`: a program runs, and is lowered and compiled first if it is new."""
@@ -62,7 +64,7 @@ class Execution:
         __tracebackhide__ = True
         entry, ahead = getattr(self._running, "entry", None), False
         with self._limits.guard("a program that is lowered"):
-            if entry is None and not self._others_run():
+            if entry is None and self.sees_calls and second_look.looker() is None:
                 entry = next(iter(self._entries.of_jaxpr(params.get("jaxpr"))), None)
                 ahead = entry is not None
         if entry is None or not ahead:
@@ -96,9 +98,6 @@ class Execution:
         elif function not in self._foreign:
             with self._limits.guard("which program a call ran"):
                 self._called_one_of(function, args, kwargs)
-
-    def _others_run(self) -> bool:
-        return second_look.looker() is not None
 
     def _entry_of(self, params: dict[str, Any]) -> Entry | None:
         jaxpr, pending = params["jaxpr"], self._progress.pending

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -20,10 +21,12 @@ _DEEPEST = 4
 
 
 class Subject(NamedTuple):
-    """What a jitted function is about."""
+    """What a jitted function is about. Keeps no function alive: its closure may hold tracers."""
 
-    function: Any
-    """The user's function, where there is one inside; else the innermost function."""
+    reference: Callable[[], Any]
+    """Gives the user's function, where there is one inside; else the innermost function; None once it is gone."""
+    code: CodeType | None
+    """Of that function."""
     name: str
     """As a person would say it: `loss`, `grad(loss)`, `Model.step`."""
     identity: tuple
@@ -32,10 +35,6 @@ class Subject(NamedTuple):
     """`user`, `library` or `jax`."""
     form: tuple[str, ...] = ()
     """Kinds of the wrappers around the function: `grad`, `PjitFunction`, …"""
-
-    @property
-    def code(self) -> CodeType | None:
-        return code_of(self.function)
 
 
 def subject_of(fun: Any, statics: tuple, is_user: IsUser) -> Subject:
@@ -58,7 +57,18 @@ def subject_of(fun: Any, statics: tuple, is_user: IsUser) -> Subject:
         name = f"{transformation}({name})"
     codes = tuple(id(code_of(each)) if code_of(each) else type(each).__name__ for each in (*layers, inner))
     form = (*around, *(type(layer).__name__ for layer in layers))
-    return Subject(inner, name, (*around, *codes), owner, form)
+    return Subject(_weak(inner), code_of(inner), name, (*around, *codes), owner, form)
+
+
+def _weak(function: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(function)
+    except TypeError:  # a callable object without room for weak references
+        return nothing
+
+
+def nothing() -> None:
+    """The reference of a subject whose function is not known."""
 
 
 def inside_jax(file: str) -> bool:

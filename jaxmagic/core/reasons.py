@@ -5,6 +5,7 @@ import weakref
 from types import CodeType
 from typing import Any
 
+from jaxmagic.core.jax_internals import UNNAMED
 from jaxmagic.core.ownership import Subject
 from jaxmagic.core.signatures import Signature
 from jaxmagic.records import Aval, Change, Reason
@@ -107,8 +108,9 @@ def changes_between(old: Signature, new: Signature) -> tuple[Change, ...]:
     changes += _texts("option", old.jit, new.jit)
     # An option that one side doesn't know of was not compared, rather than changed.
     shared = old.options.keys() & new.options.keys()
-    changes += _texts("option", {k: old.options[k] for k in shared}, {k: new.options[k] for k in shared})
-    return tuple(changes)
+    options = _texts("option", {k: old.options[k] for k in shared}, {k: new.options[k] for k in shared})
+    named = [change for change in options if not change.name.startswith(UNNAMED)]
+    return (*changes, *(named or options))
 
 
 def _aval_changes(name: str, old: Aval, new: Aval) -> list[Change]:

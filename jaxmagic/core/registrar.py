@@ -33,11 +33,11 @@ class Registrar:
         """A call that JAX has looked up, and its answer. Says why it was traced, if it was."""
         params, values = answer
         entry.info, entry.jaxpr, entry.call = info, params.params["jaxpr"], self.position()
-        entry.names = _arrays_around(entry.subject.function)
+        entry.names = _arrays_around(entry.subject.reference())
         entry.outputs = outputs_of(entry.jaxpr)
         raw = (*placed(inputs_of(params), values), *static_arguments(info, args, kwargs))
         entry.inputs = raw
-        naming = Naming(fun, entry.subject.function)
+        naming = Naming(fun, entry.subject.reference())
         with self._limits.guard(f"the names of the arguments of {entry.subject.name}"):
             entry.outputs = naming.outputs(entry.outputs, args, info)
             entry.inputs = naming.inputs(raw, args, info)
@@ -57,7 +57,7 @@ class Registrar:
         arrays = tuple(Argument(name, aval_from(aval)) for name, aval in jax_internals.arguments_of_trace(trace))
         raw = (*arrays, *static_arguments(info, args, kwargs))
         entry.inputs = raw
-        naming = Naming(fun, entry.subject.function)
+        naming = Naming(fun, entry.subject.reference())
         with self._limits.guard(f"the names of the arguments of {entry.subject.name}"):
             entry.inputs = naming.inputs(raw, args, info)
         signature = Signature(
@@ -87,6 +87,8 @@ class Registrar:
 
 
 def _same_call(one: Signature, other: Signature) -> bool:
+    if any(one.options[name] != other.options[name] for name in one.options.keys() & other.options.keys()):
+        return False
     parts = ((each.arrays, each.statics, each.keywords, each.jit) for each in (one, other))
     return next(parts) == next(parts)
 

@@ -58,7 +58,7 @@ def signature_from(
     """
     avals = earlier.avals
     if len(names) != len(avals):
-        names = tuple(f"array {i}" for i in range(len(avals)))
+        names = _earlier_names(earlier)
     parts = jax_internals.named_context(earlier.context)
     keywords = (*earlier.signature.dynamic_arg_names, *earlier.signature.static_arg_names)
     return Signature(
@@ -91,6 +91,31 @@ def _earlier_statics(earlier: jax_internals.Earlier) -> dict[str, str]:
     positional = len(values) - len(by_name)
     names = [position_name(earlier.info, i) for i in earlier.info.static_argnums[:positional]] + by_name
     return {name: spelled(value) or f"<{type(value).__name__}>" for name, value in zip(names, values, strict=False)}
+
+
+def _earlier_names(earlier: jax_internals.Earlier) -> tuple[str, ...]:
+    """Argument paths as JAX would spell them, from the trees of the arguments."""
+    keywords = tuple(earlier.signature.dynamic_arg_names)
+    trees = tuple(earlier.signature.dynamic_arg_treedefs)
+    dynamic = [i for i in range(len(trees) + len(earlier.info.static_argnums)) if i not in earlier.info.static_argnums]
+    positions = [position_name(earlier.info, i) for i in dynamic[: len(trees) - len(keywords)]]
+    pairs = zip((*positions, *keywords), trees, strict=True)
+    names = tuple(name + path for name, tree in pairs for path in _leaf_paths(tree))
+    return names if len(names) == len(earlier.avals) else tuple(f"array {i}" for i in range(len(earlier.avals)))
+
+
+def _leaf_paths(tree: Any) -> list[str]:
+    """Paths of the leaves through Python's own containers; what is in others is numbered."""
+    node = tree.node_data()
+    if node is None:
+        return [""] * tree.num_leaves
+    kind, data = node
+    fields = getattr(kind, "_fields", None)
+    if kind is dict:
+        keys = [f"[{key!r}]" for key in data]
+    else:
+        keys = [f".{field}" for field in fields] if fields else [f"[{i}]" for i in range(len(tree.children()))]
+    return [key + path for key, child in zip(keys, tree.children(), strict=False) for path in _leaf_paths(child)]
 
 
 def _trees(in_tree: Any, count: int) -> tuple[str, ...]:
