@@ -32,6 +32,8 @@ export type Action =
   | { readonly type: "program"; readonly compiled: number; readonly trace: number; readonly focus: Focus | null }
   | { readonly type: "stage"; readonly stage: Stage }
   | { readonly type: "focus"; readonly focus: Focus | null }
+  /** A link to a line: goes where the source can be seen. */
+  | { readonly type: "line"; readonly file: string; readonly line: number }
   | { readonly type: "region"; readonly region: number }
   | { readonly type: "search"; readonly text: string }
   | { readonly type: "call"; readonly key: string; readonly call: number }
@@ -73,6 +75,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, stage: action.stage };
     case "focus":
       return { ...state, focus: action.focus, region: null };
+    case "line":
+      return toLine(state, { kind: "line", file: action.file, line: action.line });
     case "region":
       return { ...state, region: action.region };
     case "search":
@@ -84,6 +88,11 @@ export function reduce(state: State, action: Action): State {
     case "series":
       return { ...state, series: action.series };
   }
+}
+
+function toLine(state: State, focus: Focus): State {
+  const tab = state.tab === "transform" ? "transform" : "overview";
+  return { ...state, tab, focus, region: null, closed: state.closed.filter(pane => pane !== "source") };
 }
 
 function lineOnly(focus: Focus | null): Focus | null {

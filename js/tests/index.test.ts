@@ -3,11 +3,12 @@ import { fromBytes, toBytes } from "../src/index/columns";
 import { stretches } from "../src/index/folds";
 import { nameAt, namesIn } from "../src/index/hints";
 import { equationsByLine, linked } from "../src/index/links";
+import { named } from "../src/index/names";
 import { indexProgram } from "../src/index/program";
 import { nextHit, searchEquations, searchLines } from "../src/index/search";
 import { gridOf, toNumber } from "../src/index/series";
 import { expressionAt, indexExpressions } from "../src/index/spans";
-import type { Report, TapEvent } from "../src/protocol";
+import type { Program, Report, TapEvent } from "../src/protocol";
 import { chosenCalls, current, START } from "../src/selection";
 import { lineKey } from "../src/text";
 import { equation, F32, lineOf, nested, program, recorded, region, span, variable } from "./records";
@@ -18,8 +19,12 @@ test("columns count UTF-8 bytes on one side and UTF-16 units on the other", () =
   expect(fromBytes(line, 9)).toBe(line.indexOf("x"));
 });
 
+function namedProgram(of: Program) {
+  return named(indexProgram(of), { hints: [], sources: [] } as unknown as Report);
+}
+
 describe("a program laid out flat", () => {
-  const index = indexProgram(nested());
+  const index = namedProgram(nested());
 
   test("numbers the equations in program order, inner ones after their owner", () => {
     expect(index.equations.map(each => each.primitive)).toEqual(["exp", "scan", "mul", "add"]);
@@ -39,10 +44,18 @@ describe("a program laid out flat", () => {
   });
 
   test("numbers a name that repeats", () => {
-    const twice = indexProgram(program(region([equation("a", [], 1), equation("b", [], 2)])));
-    const named = indexProgram(program(region([], { inputs: [variable(1, "h"), variable(2, "h"), variable(3)] })));
+    const twice = namedProgram(program(region([equation("a", [], 1), equation("b", [], 2)])));
+    const alike = namedProgram(program(region([], { inputs: [variable(1, "h"), variable(2, "h"), variable(3)] })));
     expect([...twice.names.values()]).toEqual(["a", "b"]);
-    expect([...named.names.values()]).toEqual(["h", "h₂", "a"]);
+    expect([...alike.names.values()]).toEqual(["h", "h₂", "a"]);
+  });
+
+  test("takes the names of plain assignments from the lines", () => {
+    const report = recorded("mlp");
+    const traced = current(report, START)?.trace.program as Program;
+    const labels = [...named(indexProgram(traced), report).names.values()];
+    expect(labels).toContain("h");
+    expect(labels).toContain("error");
   });
 
   test("is searched over everything its rows show", () => {

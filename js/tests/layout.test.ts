@@ -1,16 +1,22 @@
 import { describe, expect, test } from "vitest";
+import { named } from "../src/index/names";
 import { indexProgram } from "../src/index/program";
 import { startLayout } from "../src/layout/client";
 import { place } from "../src/layout/dagre";
 import { graphOf, MOST_NODES } from "../src/layout/graph";
 import { firstOpen, positionsOf, reveal, rowsOf, toggled } from "../src/layout/rows";
 import { layWires, wireOf, wiresBetween } from "../src/layout/wires";
+import type { Program, Report } from "../src/protocol";
 import { equation, nested, program, region, variable } from "./records";
+
+function namedProgram(of: Program) {
+  return named(indexProgram(of), { hints: [], sources: [] } as unknown as Report);
+}
 
 /** Each equation uses the one before. */
 function chainOf(length: number) {
   const equations = Array.from({ length }, (_, at) => equation("add", [at, at], at + 1));
-  return indexProgram(program(region(equations, { inputs: [variable(0)], outputs: [length] })));
+  return namedProgram(program(region(equations, { inputs: [variable(0)], outputs: [length] })));
 }
 
 describe("rows", () => {
@@ -70,7 +76,7 @@ describe("wires", () => {
 
 describe("the graph of a region", () => {
   test("has its inputs, equations and outputs as nodes, and its values as edges", () => {
-    const graph = graphOf(indexProgram(nested()), 0, null);
+    const graph = graphOf(namedProgram(nested()), 0, null);
     expect(graph.nodes.map(node => node.id)).toEqual(["v0", "e0", "e1", "e3", "o0"]);
     expect(graph.edges.map(edge => `${edge.from}→${edge.to}`)).toEqual(["v0→e0", "e0→e1", "e1→e3", "v0→e3", "e3→o0"]);
   });
@@ -84,7 +90,7 @@ describe("the graph of a region", () => {
   });
 
   test("is laid out from top to bottom without two nodes on one place", () => {
-    const graph = graphOf(indexProgram(nested()), 0, null);
+    const graph = graphOf(namedProgram(nested()), 0, null);
     const placed = place(graph);
     expect(placed.nodes).toHaveLength(graph.nodes.length);
     expect(placed.edges).toHaveLength(graph.edges.length);
@@ -98,7 +104,7 @@ describe("the graph of a region", () => {
 
 describe("where a worker is forbidden", () => {
   test("the main thread lays out", async () => {
-    const graph = graphOf(indexProgram(nested()), 0, null);
+    const graph = graphOf(namedProgram(nested()), 0, null);
     // happy-dom has no Worker, as a page whose content security policy refuses one.
     expect(typeof Worker).toBe("undefined");
     const layout = startLayout("");

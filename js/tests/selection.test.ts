@@ -37,6 +37,15 @@ test("opening a program from a line goes to the Transform tab with that line", (
   expect(state).toMatchObject({ tab: "transform", compiled: 4, trace: 1, focus });
 });
 
+test("a link to a line goes where the source can be seen", () => {
+  const link = { type: "line", file: "f", line: 3 } as const;
+  expect(reduce({ ...START, tab: "output" }, link).tab).toBe("overview");
+  expect(reduce({ ...START, tab: "transform", closed: ["source"] }, link)).toMatchObject({
+    tab: "transform",
+    closed: [],
+  });
+});
+
 test("a pane closes and opens again", () => {
   const closed = reduce(START, { type: "pane", pane: "graph" });
   expect(closed.closed).toEqual(["graph"]);

@@ -15,7 +15,7 @@ const KEYWORDS = new Set(
 );
 
 const PIECE =
-  /(?<comment>#.*)|(?<string>[rRbBuUfF]{0,2}(?:"""|'''|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?))|(?<decorator>^\s*@[\w.]+)|(?<number>\b\d[\w.]*)|(?<name>[\p{L}_][\p{L}\p{N}_]*)/gu;
+  /(?<comment>^\s*[%!].*|#.*)|(?<string>[rRbBuUfF]{0,2}(?:"""|'''|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?))|(?<decorator>^\s*@[\w.]+)|(?<number>\b\d[\w.]*)|(?<name>[\p{L}_][\p{L}\p{N}_]*)/gu;
 
 /** Tokens of each line; a triple-quoted string runs on from line to line. */
 export function tokenize(lines: readonly string[]): Token[][] {

@@ -1,6 +1,5 @@
 // A program laid out flat: its equations in program order, with who defines and who uses each variable.
 import type { Equation, Program, Region, Variable } from "../protocol";
-import { nameVariables } from "./names";
 
 /** A region and where it lies in the flat order. */
 export interface Place {
@@ -22,8 +21,6 @@ export interface ProgramIndex {
   /** Regions an equation holds. */
   readonly inner: ReadonlyMap<number, readonly number[]>;
   readonly variables: ReadonlyMap<number, Variable>;
-  /** Label of each variable: the user's name, numbered where it repeats, or a letter. */
-  readonly names: ReadonlyMap<number, string>;
   /** Equation that defines a variable; inputs of regions have none. */
   readonly definedBy: ReadonlyMap<number, number>;
   readonly usedBy: ReadonlyMap<number, readonly number[]>;
@@ -31,6 +28,12 @@ export interface ProgramIndex {
   readonly inputOf: ReadonlyMap<number, number>;
   /** Region a variable is returned from. */
   readonly outputOf: ReadonlyMap<number, number>;
+}
+
+/** With a label for each variable. */
+export interface NamedProgram extends ProgramIndex {
+  /** The user's name, numbered where it repeats, or a letter. */
+  readonly names: ReadonlyMap<number, string>;
 }
 
 type Building = { -readonly [K in keyof ProgramIndex]: Mutable<ProgramIndex[K]> };
@@ -50,14 +53,12 @@ export function indexProgram(program: Program): ProgramIndex {
     places: [],
     inner: new Map(),
     variables: new Map(),
-    names: new Map(),
     definedBy: new Map(),
     usedBy: new Map(),
     inputOf: new Map(),
     outputOf: new Map(),
   };
   addRegion(index, program.root, -1, -1, 0);
-  index.names = nameVariables(index.variables.values());
   return index;
 }
 
@@ -109,6 +110,6 @@ export function programIndex(program: Program): ProgramIndex {
   return index;
 }
 
-export function operandLabel(index: ProgramIndex, operand: number | string): string {
+export function operandLabel(index: NamedProgram, operand: number | string): string {
   return typeof operand === "string" ? operand : (index.names.get(operand) ?? `v${operand}`);
 }

@@ -1,9 +1,9 @@
 // Search in a program, over what its list shows.
 import { aval } from "../text";
-import { operandLabel, type ProgramIndex } from "./program";
+import { type NamedProgram, operandLabel } from "./program";
 
 /** Flat numbers of the equations that contain the text: primitive, names, avals, parameters, name stack. */
-export function searchEquations(index: ProgramIndex, text: string): number[] {
+export function searchEquations(index: NamedProgram, text: string): number[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];
   const found: number[] = [];

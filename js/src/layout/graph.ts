@@ -1,5 +1,5 @@
 // The graph of one region: its equations as nodes, its values as edges.
-import { operandLabel, type ProgramIndex } from "../index/program";
+import { type NamedProgram, operandLabel } from "../index/program";
 import type { Variable } from "../protocol";
 import { aval, clip } from "../text";
 
@@ -34,7 +34,7 @@ export interface Graph {
 export const MOST_NODES = 80;
 
 /** The graph of a region; of a large one, the part around equation `near`. */
-export function graphOf(index: ProgramIndex, region: number, near: number | null): Graph {
+export function graphOf(index: NamedProgram, region: number, near: number | null): Graph {
   const own = index.places[region]?.equations ?? [];
   const kept = own.length <= MOST_NODES ? own : neighbourhood(index, region, near ?? own[0] ?? -1);
   const whole = kept.length === own.length;
@@ -52,7 +52,7 @@ function withoutOutputs(edges: readonly Edge[]): Edge[] {
 }
 
 /** Equations within reach of one, nearest first, in program order. */
-function neighbourhood(index: ProgramIndex, region: number, start: number): number[] {
+function neighbourhood(index: NamedProgram, region: number, start: number): number[] {
   const here = new Set(index.places[region]?.equations);
   const found = new Set<number>(here.has(start) ? [start] : [...here].slice(0, 1));
   for (const at of found) {
@@ -64,7 +64,7 @@ function neighbourhood(index: ProgramIndex, region: number, start: number): numb
   return [...found].sort((a, b) => a - b);
 }
 
-function neighbours(index: ProgramIndex, at: number): number[] {
+function neighbours(index: NamedProgram, at: number): number[] {
   const equation = index.equations[at];
   const makers = (equation?.ins ?? []).flatMap(operand =>
     typeof operand === "number" ? (index.definedBy.get(operand) ?? []) : [],
@@ -73,7 +73,7 @@ function neighbours(index: ProgramIndex, at: number): number[] {
   return [...makers, ...users];
 }
 
-function inputNodes(index: ProgramIndex, region: number, kept: readonly number[]): Node[] {
+function inputNodes(index: NamedProgram, region: number, kept: readonly number[]): Node[] {
   const used = new Set(kept.flatMap(at => index.equations[at]?.ins ?? []));
   const place = index.places[region]?.region;
   for (const output of place?.outputs ?? []) used.add(output);
@@ -82,7 +82,7 @@ function inputNodes(index: ProgramIndex, region: number, kept: readonly number[]
     .map(variable => variableNode(index, variable));
 }
 
-function variableNode(index: ProgramIndex, variable: Variable): Node {
+function variableNode(index: NamedProgram, variable: Variable): Node {
   const title = operandLabel(index, variable.id);
   return sized({
     id: `v${variable.id}`,
@@ -95,7 +95,7 @@ function variableNode(index: ProgramIndex, variable: Variable): Node {
   });
 }
 
-function equationNode(index: ProgramIndex, at: number): Node {
+function equationNode(index: NamedProgram, at: number): Node {
   const equation = index.equations[at];
   const outs = equation?.outs ?? [];
   const first = outs[0] ? aval(outs[0].aval) : "";
@@ -117,7 +117,7 @@ function sized(node: Omit<Node, "width" | "height">): Node {
   return { ...node, title, subtitle, width: Math.max(wide, 52), height: subtitle ? 34 : 22 };
 }
 
-function connect(index: ProgramIndex, region: number, kept: readonly number[], ids: ReadonlySet<string>) {
+function connect(index: NamedProgram, region: number, kept: readonly number[], ids: ReadonlySet<string>) {
   const edges: Edge[] = [];
   const join = (operand: number | string, to: string): void => {
     if (typeof operand !== "number") return;

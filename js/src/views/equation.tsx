@@ -1,11 +1,11 @@
 // The text of one row of the list.
-import { operandLabel, type ProgramIndex } from "../index/program";
+import { type NamedProgram, operandLabel } from "../index/program";
 import type { Region, Variable } from "../protocol";
 import { aval, label } from "../text";
 import type { Shown } from "./shown";
 
 interface Props {
-  readonly index: ProgramIndex;
+  readonly index: NamedProgram;
   readonly shown: Shown;
 }
 
@@ -48,8 +48,8 @@ function Defined({ outs, index, shown }: Props & { outs: readonly Variable[] }) 
 }
 
 export function Operand({ operand, index, shown }: Props & { operand: number | string }) {
+  if (typeof operand === "string") return <Literal text={operand} />;
   const text = label(operandLabel(index, operand), 40);
-  if (typeof operand === "string") return <span class="literal">{text}</span>;
   const lit = shown.linked.variables.has(operand);
   const choose = (event: MouseEvent): void => {
     event.stopPropagation();
@@ -60,6 +60,15 @@ export function Operand({ operand, index, shown }: Props & { operand: number | s
     <button type="button" tabIndex={-1} class={`variable${lit ? " lit" : ""}`} onClick={choose}>
       <bdi>{text}</bdi>
     </button>
+  );
+}
+
+/** `0.0:f32[]` reads `0.0`: the type of a literal is rarely what is looked for. */
+function Literal({ text }: { text: string }) {
+  return (
+    <span class="literal" title={label(text, 200)}>
+      {label(text.replace(/:[a-z]+\d*\w*\[[^\]]*\]\*?$/, ""), 40)}
+    </span>
   );
 }
 

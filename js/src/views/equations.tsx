@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { GUTTER, type Lit, Wires } from "../draw/wires";
-import type { ProgramIndex } from "../index/program";
+import type { NamedProgram } from "../index/program";
 import { firstOpen, positionsOf, type Row, reveal, rowsOf, toggled } from "../layout/rows";
 import { layWires, wireOf, wiresBetween } from "../layout/wires";
 import type { Program } from "../protocol";
@@ -13,7 +13,7 @@ import type { Shown } from "./shown";
 
 const ROW = 20;
 
-export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: Shown; hits: ReadonlySet<number> }) {
+export function Equations({ index, shown, hits }: { index: NamedProgram; shown: Shown; hits: ReadonlySet<number> }) {
   const { linked, state, act } = shown;
   const [open, setOpen] = useOpenRegions(index, linked.equations);
   const rows = useMemo(() => rowsOf(index, open), [index, open]);
@@ -77,7 +77,7 @@ export function Equations({ index, shown, hits }: { index: ProgramIndex; shown: 
 
 const opened = new WeakMap<Program, ReadonlySet<number>>();
 
-function openIn(index: ProgramIndex): ReadonlySet<number> {
+function openIn(index: NamedProgram): ReadonlySet<number> {
   const open = opened.get(index.program) ?? firstOpen(index);
   opened.set(index.program, open);
   return open;
@@ -85,7 +85,7 @@ function openIn(index: ProgramIndex): ReadonlySet<number> {
 
 /** Open regions are remembered while the program lives; whatever is selected is always open. */
 function useOpenRegions(
-  index: ProgramIndex,
+  index: NamedProgram,
   selected: ReadonlySet<number>,
 ): [ReadonlySet<number>, (open: ReadonlySet<number>) => void] {
   const [, redraw] = useState<ReadonlySet<number> | null>(null);
@@ -109,7 +109,7 @@ function firstRow(equations: ReadonlySet<number>, rows: ReadonlyMap<number, numb
 }
 
 /** Values that come into and go out of what is selected. */
-function litWires(index: ProgramIndex, { state }: Shown): { variable: number; style: Lit["style"] }[] {
+function litWires(index: NamedProgram, { state }: Shown): { variable: number; style: Lit["style"] }[] {
   const { focus } = state;
   if (focus?.kind === "variable") return [{ variable: focus.id, style: "made" }];
   if (focus?.kind !== "equation") return [];
@@ -130,7 +130,7 @@ function foldBy(key: string, row: Row | undefined, toggle: (region: number) => v
 }
 
 interface RowProps {
-  readonly index: ProgramIndex;
+  readonly index: NamedProgram;
   readonly shown: Shown;
   readonly hits: ReadonlySet<number>;
   readonly row: Row;
@@ -165,7 +165,7 @@ function RowView(props: RowProps) {
   );
 }
 
-function rowText({ row, shown, toggle }: RowProps, index: ProgramIndex): ComponentChildren {
+function rowText({ row, shown, toggle }: RowProps, index: NamedProgram): ComponentChildren {
   switch (row.kind) {
     case "equation":
       return <EquationRow index={index} at={row.at} shown={shown} />;

@@ -1,7 +1,7 @@
 // Everything about the one thing that is selected, with real buttons to whatever it is connected to.
 import type { ComponentChildren } from "preact";
 import { chain, type Focus } from "../index/links";
-import type { ProgramIndex } from "../index/program";
+import type { NamedProgram } from "../index/program";
 import type { Listing, Trace, Variable } from "../protocol";
 import { aval, label, plural, visible } from "../text";
 import { Operand } from "./equation";
@@ -9,7 +9,7 @@ import { Empty, Name, Where } from "./parts";
 import type { Shown } from "./shown";
 
 interface Props {
-  readonly index: ProgramIndex | null;
+  readonly index: NamedProgram | null;
   readonly trace: Trace;
   readonly shown: Shown;
 }
@@ -41,7 +41,7 @@ function OfProgram({
   focus,
   shown,
 }: {
-  index: ProgramIndex;
+  index: NamedProgram;
   focus: Of<"equation"> | Of<"variable">;
   shown: Shown;
 }) {
@@ -78,7 +78,7 @@ function OfProgram({
   );
 }
 
-function OfInput({ id, index, shown }: { id: number; index: ProgramIndex; shown: Shown }) {
+function OfInput({ id, index, shown }: { id: number; index: NamedProgram; shown: Shown }) {
   const place = index.places[index.inputOf.get(id) ?? -1]?.region;
   return (
     <>
@@ -106,7 +106,7 @@ function Fact({ what, children }: { what: string; children: ComponentChildren })
 }
 
 /** A variable and the equations that use it. */
-function Values(props: { what: string; variable: Variable | undefined; index: ProgramIndex; shown: Shown }) {
+function Values(props: { what: string; variable: Variable | undefined; index: NamedProgram; shown: Shown }) {
   const { variable, index, shown } = props;
   if (!variable) return null;
   const uses = index.usedBy.get(variable.id) ?? [];
@@ -123,7 +123,7 @@ function Values(props: { what: string; variable: Variable | undefined; index: Pr
   );
 }
 
-function To({ at, index, shown, before }: { at: number; index: ProgramIndex; shown: Shown; before: string }) {
+function To({ at, index, shown, before }: { at: number; index: NamedProgram; shown: Shown; before: string }) {
   return (
     <button type="button" class="link" onClick={() => shown.act({ type: "focus", focus: { kind: "equation", at } })}>
       <span aria-hidden="true">{before}</span>
@@ -132,7 +132,7 @@ function To({ at, index, shown, before }: { at: number; index: ProgramIndex; sho
   );
 }
 
-function Stack({ index, frame, shown }: { index: ProgramIndex; frame: number; shown: Shown }) {
+function Stack({ index, frame, shown }: { index: NamedProgram; frame: number; shown: Shown }) {
   const frames = chain(index.program.frames, frame);
   if (!frames.length) return null;
   return (

@@ -1,12 +1,15 @@
 // One line of source: number, text, hints, and opened when selected.
 import { useEffect, useRef } from "preact/hooks";
+import { Sparkline } from "../draw/chart";
 import type { Segment } from "../draw/segments";
 import { bySeverity } from "../findings";
+import { isSick, statistic } from "../index/series";
 import type { Expression } from "../index/spans";
-import type { Finding, Hint } from "../protocol";
-import { label, leaves, lineKey, visible } from "../text";
+import type { Finding, Hint, TapSeries } from "../protocol";
+import { label, leaves, lineKey, plural, visible } from "../text";
 import { Sign } from "./parts";
 import { Peek } from "./peek";
+import type { Shown } from "./shown";
 import type { FileProps } from "./source";
 import { Variants } from "./variants";
 
@@ -28,6 +31,8 @@ export function LineView(props: Props) {
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (lit) scrollIntoPane(row.current);
+    // A link far below leads up here; a line that is in sight stays where it is.
+    if (selected && props.peek) row.current?.scrollIntoView({ block: "nearest" });
   }, [lit]);
   const choose = (): void =>
     shown.act({ type: "focus", focus: selected ? null : { kind: "line", file: source.file, line: number } });
@@ -93,16 +98,44 @@ function Ends({ shown, peek, source, number, hints, calls, chosen }: Props) {
   // Beside the program there is no room, and the program says the same.
   if (!peek) return null;
   const groups = calls.get(lineKey(source.file, number)) ?? [];
-  if (!groups.length && !hints.length) return null;
+  const taps = shown.report.taps.flatMap((series, at) => (isOn(series, source.file, number) ? [{ series, at }] : []));
+  if (!groups.length && !hints.length && !taps.length) return null;
   return (
     <span class="ends">
       {merge(hints).map(each => (
         <HintView key={`${each.role} ${each.name} ${each.ways[0]?.call}`} {...each} />
       ))}
+      {taps.map(({ series, at }) => (
+        <Tapped key={at} series={series} at={at} shown={shown} />
+      ))}
       {groups.map(group => (
         <Variants key={group[0]?.id} {...{ group, chosen, shown }} />
       ))}
     </span>
+  );
+}
+
+function isOn({ span }: TapSeries, file: string, line: number): boolean {
+  return span?.file === file && span.line === line;
+}
+
+/** A tapped series on its line: how it went, and the way to all of it. */
+function Tapped({ series, at, shown }: { series: TapSeries; at: number; shown: Shown }) {
+  const open = (): void => {
+    shown.act({ type: "series", series: at });
+    shown.act({ type: "tab", tab: "transfer" });
+  };
+  return (
+    <button
+      type="button"
+      class="tapped"
+      title={`${label(series.name, 80)}: ${plural(series.total, "value")}`}
+      onClick={open}
+    >
+      <span class="unseen">values of {label(series.name, 40)}</span>
+      <Sparkline values={series.events.map(event => statistic(event, "mean"))} />
+      {series.events.some(isSick) && <span class="sick">▲ NaN or ∞</span>}
+    </button>
   );
 }
 

@@ -9,9 +9,9 @@ import type { Shown } from "./shown";
 /** A link to a line of the source. */
 export function Where({ span, shown }: { span: Span | null; shown: Shown }) {
   if (!span) return null;
-  const focus = { kind: "line", file: span.file, line: span.line } as const;
+  const { file, line } = span;
   return (
-    <button type="button" class="link where" onClick={() => shown.act({ type: "focus", focus })}>
+    <button type="button" class="link where" onClick={() => shown.act({ type: "line", file, line })}>
       {shown.where(span)}
     </button>
   );

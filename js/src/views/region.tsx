@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { GraphDrawing } from "../draw/graph";
 import { save, svgText } from "../export";
-import type { ProgramIndex } from "../index/program";
+import type { NamedProgram } from "../index/program";
 import type { Placed } from "../layout/dagre";
 import { type Graph, graphOf, MOST_NODES, type Node } from "../layout/graph";
 import { label, plural } from "../text";
@@ -10,7 +10,7 @@ import type { Shown } from "./shown";
 import { useZoom, type View } from "./zoom";
 
 interface Props {
-  readonly index: ProgramIndex;
+  readonly index: NamedProgram;
   readonly shown: Shown;
 }
 

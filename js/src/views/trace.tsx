@@ -29,7 +29,7 @@ export function TraceView({ compiled, trace, at, shown }: Props) {
           </button>
         )}
       </h4>
-      {trace.reason.changes.length > 0 && <Changes changes={trace.reason.changes} />}
+      <Changes changes={trace.reason.changes.filter(change => !saysAlready(trace.reason.text, change))} />
       <Facts trace={trace} />
       <Ends trace={trace} open={compiled.traces.length === 1} />
     </div>
@@ -55,7 +55,12 @@ function Ends({ trace, open }: { trace: Trace; open: boolean }) {
   );
 }
 
+function saysAlready(text: string, change: Change): boolean {
+  return [change.name, change.before, change.after].every(part => text.includes(part));
+}
+
 function Changes({ changes }: { changes: readonly Change[] }) {
+  if (!changes.length) return null;
   return (
     <ul class="changes">
       {changes.map(change => (

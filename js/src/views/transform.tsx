@@ -1,6 +1,7 @@
 // The second tab: Python → jaxpr → StableHLO → HLO, as source, list and graph side by side.
 import { useMemo } from "preact/hooks";
-import { type ProgramIndex, programIndex } from "../index/program";
+import { named } from "../index/names";
+import { type NamedProgram, programIndex } from "../index/program";
 import { searchEquations, searchLines } from "../index/search";
 import type { Trace } from "../protocol";
 import { Equations } from "./equations";
@@ -25,7 +26,8 @@ function nothing(state: string): string {
 
 function Stages({ trace, shown }: { trace: Trace; shown: Shown }) {
   const { state } = shown;
-  const index = trace.program ? programIndex(trace.program) : null;
+  const { report } = shown;
+  const index = useMemo(() => (trace.program ? named(programIndex(trace.program), report) : null), [trace, report]);
   const hits = useMemo(() => findAll(trace, index, state.stage, state.search), [trace, state.stage, state.search]);
   const open = (pane: "source" | "graph"): boolean => !state.closed.includes(pane);
   const withSource = open("source") && shown.report.sources.length > 0;
@@ -51,13 +53,13 @@ function Stages({ trace, shown }: { trace: Trace; shown: Shown }) {
   );
 }
 
-function findAll(trace: Trace, index: ProgramIndex | null, stage: string, text: string): number[] {
+function findAll(trace: Trace, index: NamedProgram | null, stage: string, text: string): number[] {
   if (stage === "jaxpr") return index ? searchEquations(index, text) : [];
   const listing = stage === "hlo" ? trace.hlo : trace.stablehlo;
   return listing ? searchLines(linesOf(listing), text) : [];
 }
 
-function Stage(props: { trace: Trace; index: ProgramIndex | null; shown: Shown; hits: ReadonlySet<number> }) {
+function Stage(props: { trace: Trace; index: NamedProgram | null; shown: Shown; hits: ReadonlySet<number> }) {
   const { trace, index, shown, hits } = props;
   const { stage } = shown.state;
   if (stage === "jaxpr") {
