@@ -1,0 +1,51 @@
+"""Reports packed for the notebook: whole where they fit, cut and said so where not."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from jaxmagic.fit import payload, unpack
+from jaxmagic.records import Hint, Report, Span
+
+Sample = Callable[[str], Report]
+
+
+@pytest.mark.parametrize("name", ["mlp", "failed", "empty", "hostile", "taps", "comparison"])
+def test_what_fits_comes_back_as_it_was(sample: Sample, name: str):
+    report = sample(name)
+    assert unpack(payload(report)) == report
+
+
+@pytest.mark.parametrize("most", [12_000, 8_000, 6_000, 4_000])
+def test_what_does_not_fit_is_cut_and_says_so(sample: Sample, most: int):
+    report = sample("mlp")
+    packed = payload(report, most)
+    assert len(packed.report) <= most
+    cut = unpack(packed)
+    assert [line for line in cut.limits if line.startswith("To keep the notebook small")]
+    assert (cut.state, cut.hints, cut.seconds) == (report.state, report.hints, report.seconds)
+
+
+def test_the_listings_go_before_the_jaxpr(sample: Sample):
+    report = sample("mlp")
+    sizes = {most: unpack(payload(report, most)) for most in (12_000, 10_000)}
+    for cut in sizes.values():
+        (step,) = (one for one in cut.compiled if not one.library)
+        assert step.traces[0].program is not None
+
+
+def test_a_flood_of_hints_still_fits(sample: Sample):
+    hints = tuple(
+        Hint(Span(f"file {n}", n, 0, n, 9), f"function_{n}", 0, f"name_{n * 7919}", "assigned", ())
+        for n in range(20_000)
+    )
+    packed = payload(msgspec.structs.replace(sample("empty"), hints=hints), 200_000)
+    assert len(packed.report) <= 200_000
+    assert len(unpack(packed).hints) == 2_000
+
+
+def test_another_protocol_is_an_error_that_names_both_versions(sample: Sample):
+    saved = msgspec.structs.replace(payload(sample("empty")), protocol=99, version="9.9")
+    with pytest.raises(ValueError, match=r"jaxmagic 9\.9 \(protocol 99\); this jaxmagic reads protocol 1"):
+        unpack(saved)
