@@ -17,7 +17,7 @@ def test_what_fits_comes_back_as_it_was(sample: Sample, name: str):
     assert unpack(payload(report)) == report
 
 
-@pytest.mark.parametrize("most", [12_000, 8_000, 6_000, 4_000])
+@pytest.mark.parametrize("most", [10_000, 8_000, 6_000, 4_000])
 def test_what_does_not_fit_is_cut_and_says_so(sample: Sample, most: int):
     report = sample("mlp")
     packed = payload(report, most)
@@ -29,7 +29,7 @@ def test_what_does_not_fit_is_cut_and_says_so(sample: Sample, most: int):
 
 def test_the_listings_go_before_the_jaxpr(sample: Sample):
     report = sample("mlp")
-    sizes = {most: unpack(payload(report, most)) for most in (12_000, 10_000)}
+    sizes = {most: unpack(payload(report, most)) for most in (10_000, 8_000)}
     for cut in sizes.values():
         (step,) = (one for one in cut.compiled if not one.library)
         assert step.traces[0].program is not None
