@@ -25,9 +25,12 @@ def attribute(owner: object, name: str) -> Any:
 
 
 def instance_dict(owner: object) -> dict[str, Any]:
-    """The `__dict__` of an object; empty where it has none, or where its class made `__dict__` a property."""
+    """The `__dict__` of an object; empty for a class, and where its class has none or made it a property."""
     descriptor = class_attribute(type(owner), "__dict__")
-    return descriptor.__get__(owner) if type(descriptor) is GetSetDescriptorType else {}
+    if type(descriptor) is GetSetDescriptorType or type(descriptor) is MemberDescriptorType:
+        found = descriptor.__get__(owner)
+        return found if inherits(type(found), dict) else {}
+    return {}
 
 
 def class_attribute(cls: type, name: str) -> Any:
@@ -37,6 +40,11 @@ def class_attribute(cls: type, name: str) -> Any:
         if name in namespace:
             return namespace[name]
     return MISSING
+
+
+def inherits(cls: type, base: type) -> bool:
+    """`issubclass`, without asking an abstract base class for its opinion: that would hash and compare `cls`."""
+    return any(each is base for each in _bases(cls))
 
 
 def module_of(cls: type) -> str:

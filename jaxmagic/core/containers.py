@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxmagic.core.attributes import MISSING, attribute, class_attribute, instance_dict
+from jaxmagic.core.attributes import MISSING, attribute, class_attribute, inherits, instance_dict
 
 Owns = Callable[[type], bool]
 """Whether a class is the user's own, so that the plain attributes of its instances may be read."""
@@ -20,11 +20,11 @@ def children(value: Any, owns: Owns) -> Iterator[tuple[str, Any]] | None:
     modules, variables and states, Flax's FrozenDict, and instances of classes for which `owns` is true.
     """
     cls = type(value)
-    if issubclass(cls, dict):
+    if inherits(cls, dict):
         return ((f"[{_key(key)}]", part) for key, part in dict.items(value))
-    if issubclass(cls, list):
+    if inherits(cls, list):
         return _numbered(list.__iter__(value))
-    if issubclass(cls, tuple):
+    if inherits(cls, tuple):
         return _tuple(value)
     return _flax(value) or _dataclass(value) or (_attributes(value) if owns(cls) else None)
 
@@ -56,8 +56,13 @@ def _dataclass(value: object) -> Iterator[tuple[str, Any]] | None:
 
 
 def _attributes(value: object) -> Iterator[tuple[str, Any]]:
-    named = list(dict.items(instance_dict(value)))
-    return ((_path(name), part) for name, part in named if type(name) is str and not name.startswith("_"))
+    held = {name: part for name, part in dict.items(instance_dict(value)) if type(name) is str and name[:1] != "_"}
+    # In the order of JAX's own flattening: NNX puts attributes back in another order than they were made in.
+    return ((_path(name), held[name]) for name in sorted(held, key=_order))
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (len(name), name) if name.isdigit() else (0, name)
 
 
 def _path(name: str) -> str:
@@ -80,7 +85,7 @@ def _flax(value: object) -> Iterator[tuple[str, Any]] | None:
 
 def _is(value: object, module: Any, name: str) -> bool:
     cls = getattr(module, name, None)
-    return isinstance(cls, type) and issubclass(type(value), cls)
+    return isinstance(cls, type) and inherits(type(value), cls)
 
 
 def _never(cls: type) -> bool:

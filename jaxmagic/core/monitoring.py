@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmagic.core.frames import Listener
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.watched import ENTRY, Teller, Watched
+from jaxmagic.core.watched import ENTRY, Teller, Watched, ends_iteration
 
 # Not in the type stubs of Python 3.11, with which the whole package is checked.
 monitoring: Any = getattr(sys, "monitoring", None)
@@ -181,7 +181,7 @@ class MonitoringWatcher:
 
     def _raises(self, code: CodeType, offset: int, error: BaseException) -> None:
         watched = self._codes.get(id(code))
-        if watched is not None:
+        if watched is not None and not ends_iteration(code, offset):
             line = watched.running.pop(id(sys._getframe(1)), None)
             if line is not None:  # it did not end, and has told nothing
                 watched.nothing_new(line)

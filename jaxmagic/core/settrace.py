@@ -9,15 +9,13 @@ from typing import Any
 
 from jaxmagic.core.frames import Listener
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.watched import ENTRY, Teller, Watched
+from jaxmagic.core.watched import ENTRY, Teller, Watched, ends_iteration
 
 PATIENCE = 300
 """After so many events in a row on settled lines, tracing is turned off: merely being on halves Python's speed."""
 
 _SUSPENDABLE = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators
-_YIELD = (dis.opmap["YIELD_VALUE"],)
-_ENDS_ITERATION = (dis.opmap["FOR_ITER"], dis.opmap["SEND"])
-"""Where a StopIteration is how a loop or an `await` ends; the line goes on."""
+_YIELD = dis.opmap["YIELD_VALUE"]
 _RAISED = -1
 
 
@@ -134,7 +132,7 @@ class SettraceWatcher:
         if event == "line":
             self._step(watched, frame, before)
             watched.running[id(frame)] = frame.f_lineno
-        elif event == "exception" and _is_at(frame, _ENDS_ITERATION):
+        elif event == "exception" and ends_iteration(frame.f_code, frame.f_lasti):
             watched.running[id(frame)] = frame.f_lineno
         elif event == "exception":
             watched.running[id(frame)] = _RAISED
@@ -173,8 +171,5 @@ class SettraceWatcher:
 
 
 def _yields(frame: FrameType) -> bool:
-    return bool(frame.f_code.co_flags & _SUSPENDABLE) and _is_at(frame, _YIELD)
-
-
-def _is_at(frame: FrameType, instructions: tuple[int, ...]) -> bool:
-    return frame.f_code.co_code[frame.f_lasti] in instructions
+    code = frame.f_code
+    return bool(code.co_flags & _SUSPENDABLE) and code.co_code[frame.f_lasti] == _YIELD

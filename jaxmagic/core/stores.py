@@ -8,7 +8,7 @@ from typing import NamedTuple
 Position = tuple[int, int, int, int]
 """First line, first column, last line, last column, as in `Span`; columns are -1 where Python left them out."""
 
-_LOADS = ("LOAD_FAST", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "STORE_FAST_LOAD_FAST")
+_LOADS = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "STORE_FAST_LOAD_FAST")
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
 
 
@@ -23,6 +23,7 @@ class Store(NamedTuple):
     """`self` of `self.h`; empty for a plain name."""
     attribute: str = ""
     is_global: bool = False
+    """Whether the name, or the base, is looked up in the module."""
     inside: Position | None = None
     """The comprehension within which alone the name has this value (Python 3.12 and later inline them)."""
 
@@ -61,7 +62,8 @@ def _stores(instructions: list[dis.Instruction]) -> Iterator[Store]:
         elif position is not None and instruction.opname == "STORE_ATTR" and before is not None:
             base = _loaded(before)
             if base:
-                yield Store(f"{base}.{instruction.argval}", position, base, instruction.argval)
+                is_global = before.opname == "LOAD_GLOBAL"
+                yield Store(f"{base}.{instruction.argval}", position, base, instruction.argval, is_global)
         before = instruction
 
 

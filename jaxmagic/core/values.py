@@ -7,6 +7,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.attributes import inherits
 from jaxmagic.core.containers import Owns, children
 from jaxmagic.core.transforms import is_tracing as is_tracing
 from jaxmagic.core.transforms import transforms as transforms
@@ -33,8 +34,8 @@ def aval_of(value: Any) -> Aval:
     if kind is None:
         raise TypeError(f"not an array: {type(value).__name__}")
     if kind == "numpy":
-        base = np.ndarray if issubclass(type(value), np.ndarray) else np.generic
-        return Aval(base.shape.__get__(value), str(base.dtype.__get__(value)))
+        base = _numpy_base(type(value))
+        return Aval(base.shape.__get__(value), _dtype(base.dtype.__get__(value)))
     return _with_layout(aval_from(jax.typeof(value)), value) if kind == "array" else aval_from(value.aval)
 
 
@@ -42,9 +43,7 @@ def aval_from(aval: Any) -> Aval:
     """One of JAX's own abstract values as a record; those without a shape (tokens) keep their name as dtype."""
     shape = tuple(size if type(size) is int else _size(size) for size in getattr(aval, "shape", ()))
     dtype = getattr(aval, "dtype", None)
-    name = type(aval).__name__ if dtype is None else str(dtype)
-    if name.startswith("["):
-        name = "float0"  # the dtype of what has no tangent; numpy spells it as a list of fields
+    name = type(aval).__name__ if dtype is None else _dtype(dtype)
     return Aval(shape, name, bool(getattr(aval, "weak_type", False)), _explicit_sharding(aval))
 
 
@@ -79,7 +78,7 @@ class _Walk:
         kind = _kind(value)
         if kind is not None:
             self._keep(path, value, kind)
-        elif type(value) not in _SCALARS and depth < _DEEPEST and id(value) not in self._around:
+        elif id(type(value)) not in _SCALARS and depth < _DEEPEST and id(value) not in self._around:
             self._enter(path, value, depth)
 
     def _enter(self, path: str, value: Any, depth: int) -> None:
@@ -99,20 +98,31 @@ class _Walk:
         self.found.append(Leaf(path, aval_of(value), kind, lanes))
 
 
-_SCALARS = frozenset({int, float, bool, complex, str, bytes, type(None), type})
+_SCALARS = frozenset(map(id, (int, float, bool, complex, str, bytes, type(None), type)))
+"""By id: a metaclass may have a `__hash__` of its own."""
 
 
 def _kind(value: Any) -> str | None:
     # Of the type, never `isinstance`: that asks the object for its `__class__`, which may be a property.
     cls = type(value)
-    if cls in _SCALARS:
+    if id(cls) in _SCALARS:
         return None
-    if issubclass(cls, Tracer):
+    if inherits(cls, Tracer):
         return "traced"
-    if issubclass(cls, jax.Array):
+    if inherits(cls, jax.Array):
         return "array"
-    base = np.ndarray if issubclass(cls, np.ndarray) else np.generic if issubclass(cls, np.generic) else None
+    base = _numpy_base(cls)
     return "numpy" if base and base.dtype.__get__(value).kind not in _NOT_NUMBERS else None
+
+
+def _numpy_base(cls: type) -> Any:
+    return next((base for base in (np.ndarray, np.generic) if inherits(cls, base)), None)
+
+
+def _dtype(dtype: Any) -> str:
+    name = str(dtype)
+    # The dtype of what has no tangent; numpy spells it as a list of fields.
+    return "float0" if name.startswith("[") else name
 
 
 def _size(size: Any) -> int | str:

@@ -1,5 +1,6 @@
 """What a watcher knows of one code object: which line each of its frames is in, and how new its lines still are."""
 
+import dis
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -15,6 +16,14 @@ QUIET_LINE = 3
 
 QUIET_ENTRY = 100
 """More patience with arguments: a call with another shape is noticed by nothing else than its entry."""
+
+
+_ENDS_ITERATION = (dis.opmap["FOR_ITER"], dis.opmap["SEND"])
+
+
+def ends_iteration(code: CodeType, instruction: int) -> bool:
+    """Whether a StopIteration there is how a loop or an `await` ends: the line goes on."""
+    return code.co_code[instruction] in _ENDS_ITERATION
 
 
 class Watched:

@@ -1,5 +1,6 @@
 """Runs a text as a notebook cell with its lines recorded."""
 
+import ast
 import itertools
 import linecache
 import sys
@@ -53,7 +54,9 @@ def run_cell(text: str, names: dict[str, Any] | None = None, *, known: bool = Tr
     watcher = watch(record, policy.is_user, limits)
     space = {"__name__": "__main__", **(names or {}), "_begin": lambda: watcher.start(_caller())}
     # As in IPython, recording begins inside the cell's own frame, on its first line.
-    code = compile("_begin(); " + text, file, "exec")
+    tree = ast.parse(text)
+    tree.body[:0] = ast.parse("_begin()").body
+    code = compile(tree, file, "exec")
     error = None
     try:
         exec(code, space)
