@@ -142,14 +142,19 @@ export function callKey(call: Call): string {
   return `${call.function}\0${lineKey(call.span.file, call.span.line)}\0${call.span.column}`;
 }
 
-/** The chosen call of every function: while none was chosen, its first traced one. */
+/** Whether it is a cell or a module itself. IPython runs a cell in pieces, and each piece is a call. */
+export function isModule(call: Call): boolean {
+  return call.function === "<module>";
+}
+
+/** The chosen call of every function: while none was chosen, its first traced one. All pieces of a cell. */
 export function chosenCalls(report: Report, state: State): ReadonlySet<number> {
   const chosen = new Map<string, Call>();
-  for (const call of report.calls) {
+  for (const call of report.calls.filter(each => !isModule(each))) {
     const key = callKey(call);
     const before = chosen.get(key);
     if (!before || state.calls[key] === call.id) chosen.set(key, call);
     else if (state.calls[key] === undefined && call.traced && !before.traced) chosen.set(key, call);
   }
-  return new Set([...chosen.values()].map(call => call.id));
+  return new Set([...report.calls.filter(isModule), ...chosen.values()].map(call => call.id));
 }

@@ -69,6 +69,14 @@ describe("of a function that ran in several ways", () => {
   });
 });
 
+test("all pieces of a cell are shown together: IPython runs its last expression on its own", () => {
+  const report = recorded("mlp");
+  const cell = { ...report.calls[0], function: "<module>" } as (typeof report.calls)[number];
+  const pieces = [1, 2, 3].map(id => ({ ...cell, id: 100 + id }));
+  const chosen = chosenCalls({ ...report, calls: pieces }, START);
+  expect([...chosen]).toEqual([101, 102, 103]);
+});
+
 test("a line knows the traces that did something on it", () => {
   const report = recorded("mlp");
   const found = tracesOnLine(report, report.sources[0]?.file ?? "", lineOf(report, "h = jax.nn.relu"));

@@ -1,17 +1,18 @@
 // A function that ran with different shapes or under different transformations: one of them is shown, this chooses.
 import type { Call, Report } from "../protocol";
-import { callKey } from "../selection";
+import { callKey, isModule } from "../selection";
 import { label, lineKey } from "../text";
 import type { Shown } from "./shown";
 
 /** Calls by the line of their `def`, one list a function. */
 export function callsByLine(report: Report): ReadonlyMap<string, readonly (readonly Call[])[]> {
   const groups = new Map<string, Call[]>();
-  for (const call of report.calls) groups.set(callKey(call), [...(groups.get(callKey(call)) ?? []), call]);
+  for (const call of report.calls.filter(each => !isModule(each)))
+    groups.set(callKey(call), [...(groups.get(callKey(call)) ?? []), call]);
   const lines = new Map<string, Call[][]>();
   for (const group of groups.values()) {
     const [first] = group;
-    if (!first || (first.function === "<module>" && group.length === 1)) continue;
+    if (!first) continue;
     const key = lineKey(first.span.file, first.span.line);
     lines.set(key, [...(lines.get(key) ?? []), group]);
   }
