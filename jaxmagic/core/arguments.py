@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import jax
+from jax.core import Tracer
+
 from jaxmagic.core.jax_internals import names_of
 from jaxmagic.core.parameters import opened
 from jaxmagic.core.values import aval_from, aval_of
@@ -46,13 +49,12 @@ def placed(arguments: tuple[Argument, ...], values: Any) -> tuple[Argument, ...]
 
 def _placed(argument: Argument, value: Any) -> Argument:
     aval = argument.aval
-    try:
-        sharding = aval_of(value).sharding
-    except TypeError:  # a Python scalar
+    if aval is None or not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return argument
-    if aval is None or sharding is None:
+    if len(value.sharding.device_set) < 2:
         return argument
-    return Argument(argument.name, Aval(aval.shape, aval.dtype, aval.weak, sharding), argument.static, argument.donated)
+    aval = Aval(aval.shape, aval.dtype, aval.weak, aval_of(value).sharding)
+    return Argument(argument.name, aval, argument.static, argument.donated)
 
 
 def devices_of(values: Any) -> str:

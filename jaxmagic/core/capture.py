@@ -22,7 +22,7 @@ class Capture:
     """Records every jitted function of the user's that is called, lowered or compiled.
 
     While it is started, a few pieces of JAX are wrapped, and each jitted function's first call passes through
-    Python (0.1–0.4 ms); later ones cost 0.3 µs more, to be counted. Nothing is compiled that would not be
+    Python (0.1–0.4 ms); later ones cost less than 1 µs more, to be counted. Nothing is compiled that would not be
     compiled anyway. Any number of captures may be started at once.
 
     Args:

@@ -103,8 +103,8 @@ def changes_between(old: Signature, new: Signature) -> tuple[Change, ...]:
     changes += _texts("static value", old.statics, new.statics)
     if not changes:
         changes += _spelling(old, new)
-    if old.trees and new.trees and old.trees != new.trees and not changes:
-        changes += [Change("structure", "arguments", ", ".join(old.trees), ", ".join(new.trees))]
+    if not changes:
+        changes += _tree_changes(old, new)
     changes += _texts("option", old.jit, new.jit)
     # An option that one side doesn't know of was not compared, rather than changed.
     shared = old.options.keys() & new.options.keys()
@@ -134,6 +134,18 @@ def _texts(what: Any, old: dict[str, str], new: dict[str, str]) -> list[Change]:
         for name in names
         if old.get(name) != new.get(name)
     ]
+
+
+def _tree_changes(old: Signature, new: Signature) -> list[Change]:
+    pairs = zip(old.trees, new.trees, strict=False)
+    return [
+        Change("structure", "arguments", before.text, after.text if after.text != before.text else _OTHER_STATICS)
+        for before, after in pairs
+        if before != after
+    ]
+
+
+_OTHER_STATICS = "the same with other static data in it"
 
 
 def _structure(old: Signature, new: Signature) -> Change:

@@ -1,7 +1,7 @@
 """What JAX's trace cache looks at in a call, as text: avals by argument path, static values, spelling, options."""
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -17,6 +17,15 @@ _LONGEST = 80
 _IMMEDIATE = (int, float, complex, bool, str, bytes, type(None), type(...), np.dtype, np.generic)
 
 
+class Tree(msgspec.Struct, frozen=True):
+    """The structure of one argument."""
+
+    text: str
+    """Types of its nodes, leaves as `*`."""
+    hash: int
+    """Tells apart trees whose nodes hold other static data, which may be anything and is never printed."""
+
+
 class Signature(msgspec.Struct, frozen=True):
     """One key of the trace cache."""
 
@@ -24,8 +33,8 @@ class Signature(msgspec.Struct, frozen=True):
     statics: dict[str, str]
     keywords: frozenset[str]
     """Arguments given by keyword."""
-    trees: tuple[str, ...]
-    """Structure of each argument; types of nodes show here and nowhere else."""
+    trees: tuple["Tree", ...]
+    """Of the arrays in each argument, those given by keyword last; empty where it isn't known."""
     jit: dict[str, str]
     """Options given to `jax.jit`."""
     options: dict[str, str]
@@ -65,7 +74,7 @@ def signature_from(
         arrays=dict(zip(names, map(aval_from, avals), strict=True)),
         statics=_earlier_statics(earlier) if statics is None else statics,
         keywords=frozenset(keywords),
-        trees=tuple(str(tree) for tree in earlier.signature.dynamic_arg_treedefs),
+        trees=tuple(map(_tree, earlier.signature.dynamic_arg_treedefs)),
         jit=jit_options(earlier.info),
         options={name: text for name, value in parts.items() if (text := spelled(value))},
     )
@@ -118,11 +127,43 @@ def _leaf_paths(tree: Any) -> list[str]:
     return [key + path for key, child in zip(keys, tree.children(), strict=False) for path in _leaf_paths(child)]
 
 
-def _trees(in_tree: Any, count: int) -> tuple[str, ...]:
+def _trees(in_tree: Any, count: int) -> tuple[Tree, ...]:
     """Structures of the arguments, from the tree of `(args, kwargs)`."""
     args, kwargs = in_tree.children()
     trees = (*args.children(), *kwargs.children())
-    return tuple(str(tree) for tree in trees) if len(trees) == count else (str(in_tree),)
+    return tuple(map(_tree, trees)) if len(trees) == count else ()
+
+
+def _tree(tree: Any) -> Tree:
+    try:
+        number = hash(tuple(_static_data(tree)))
+    except Exception:  # noqa: BLE001 - whatever a user's type does when it is hashed
+        number = 0
+    return Tree(_shortened(_structure(tree)), number)
+
+
+def _static_data(tree: Any) -> Iterator[Any]:
+    """What the nodes of a tree hold beside arrays; JAX compares it, but leaves it out of a tree's own hash."""
+    node = tree.node_data()
+    if node is not None:
+        kind, data = node
+        yield kind, tuple(data) if isinstance(data, list) else data
+        for child in tree.children():
+            yield from _static_data(child)
+
+
+def _structure(tree: Any, depth: int = 0) -> str:
+    node = tree.node_data()
+    if node is None:
+        return "*" if tree.num_leaves else "None"
+    if depth > 3:
+        return "…"
+    kind, data = node
+    parts = [_structure(child, depth + 1) for child in tree.children()[:9]]
+    if kind is dict:
+        parts = [f"{spelled(key)}: {part}" for key, part in zip(data, parts, strict=False)]
+    opening, closing = {dict: "{}", list: "[]", tuple: "()"}.get(kind, (f"{kind.__name__}(", ")"))
+    return f"{opening}{', '.join(parts)}{closing}"
 
 
 _JIT_OPTIONS = (

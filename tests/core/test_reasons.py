@@ -114,3 +114,28 @@ def test_a_second_jit_of_the_same_function_differs_in_its_options(notebook: Note
     seen = notebook.trace("jax.jit(g)(x)\njax.jit(g, donate_argnums=0)(x)")
     reason = seen.of("g").traces[-1].reason
     assert "option of donate_argnums: () → (0,)" in str(reason)
+
+
+def test_another_type_of_container_is_a_change_of_structure(notebook: Notebook):
+    reason = why(notebook, "g = jax.jit(lambda pair: pair[0])\ng((x, x))\ng([x, x])", "<lambda>")
+    assert str(reason) == "structure of arguments: (*, *) → [*, *]"
+
+
+def test_other_static_data_in_a_node_is_a_change_of_structure_and_never_printed(notebook: Notebook):
+    reason = why(
+        notebook,
+        """
+        @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["mode"])
+        class Layer:
+            def __init__(self, w, mode):
+                self.w, self.mode = w, mode
+        class Mode:
+            def __repr__(self):
+                raise RuntimeError
+        g = jax.jit(lambda layer: layer.w)
+        g(Layer(x, Mode()))
+        g(Layer(x, Mode()))
+        """,
+        "<lambda>",
+    )
+    assert str(reason) == "structure of arguments: Layer(*) → the same with other static data in it"
