@@ -37,7 +37,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks
 
 screenshots: .venv/installed $(CHROMIUM)
-	$(BIN)/python docs/screenshots.py
+	PYTHONPATH=tests/lab $(BIN)/python docs/screenshots.py
 
 front-end: $(FRONT_END)
 
