@@ -1,11 +1,12 @@
 """What an expression was when it failed, found from its frame without running any code of the user's."""
 
 import ast
+import builtins
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.core
@@ -77,13 +78,17 @@ class Scope:
     classes are never called.
     """
 
-    def __init__(self, frame: types.FrameType) -> None:
-        self.locals: dict[str, Any] = dict(frame.f_locals)
-        self.globals: dict[str, Any] = frame.f_globals
-        self.builtins: dict[str, Any] = frame.f_builtins
+    def __init__(self, local: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
+        self.locals = local
+        self.globals = shared
+
+    @classmethod
+    def of(cls, frame: types.FrameType) -> Self:
+        """What a frame saw when it was left."""
+        return cls(dict(frame.f_locals), frame.f_globals)
 
     def name(self, name: str) -> Any:
-        for names in (self.locals, self.globals, self.builtins):
+        for names in (self.locals, self.globals, vars(builtins)):
             if name in names:
                 return _unwrapped(names[name])
         raise UnknownError(name)

@@ -50,7 +50,7 @@ class Site:
 
     @cached_property
     def scope(self) -> Scope:
-        return Scope(self.frame)
+        return Scope.of(self.frame)
 
     @cached_property
     def node(self) -> ast.AST | None:

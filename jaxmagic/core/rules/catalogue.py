@@ -54,6 +54,14 @@ FAMILIES = (
     "callbacks",
     "layers",
     "shapes",
+    "frozen",
+    "dropped",
+    "broadcasting",
+    "stale",
+    "keys",
+    "printing",
+    "retraces",
+    "sizes",
 )
 """In the order in which an exception is shown to them: the last has a rule for any shape error."""
 
@@ -112,9 +120,12 @@ def diagnose(failing: Failing, limits: Limits) -> tuple[Finding, ...]:
 def observe(observed: Observed) -> tuple[Finding, ...]:
     """Everything the rules find in a finished cell; what is found twice is counted, not repeated."""
     found: dict[tuple[str, Span | None, str], Finding] = {}
+    explained = [finding.span for finding in observed.failure.findings] if observed.failure is not None else []
     for info, rule in _ordered(_cell_rules):
         with observed.limits.guard(f"rule {info.id}"):
             for cause in rule(observed):
+                if cause.span is not None and cause.span in explained:
+                    continue
                 key = (info.id, cause.span, cause.title)
                 times = found[key].times + 1 if key in found else 1
                 found[key] = _finding(info, cause, cause.span, times)

@@ -8,11 +8,12 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
+from jaxmagic.core.entries import Stale
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nodes import parts
 from jaxmagic.core.operands import Scope, aval_of, is_array, is_tracer
 from jaxmagic.core.sites import Site, arguments_of
-from jaxmagic.records import Aval, Call, Compiled, Evidence, Hint, Span
+from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,10 @@ class Observed:
     compiled: tuple[Compiled, ...] = ()
     files: tuple[str, ...] = ()
     """`co_filename` of the cell and of every module or cell whose functions ran."""
-    before: Mapping[str, str] = field(default_factory=dict)
-    """Namespace when the cell began: name → short text of plain values (see `snapshot`)."""
     namespace: Mapping[str, Any] = field(default_factory=dict)
-    """Namespace now."""
+    """The user's namespace as the cell left it."""
+    printed: tuple[Printed, ...] = ()
+    stale: tuple[Stale, ...] = ()
+    """From `Capture.stale()`."""
+    failure: Failure | None = None
+    """What ended the cell: a cause that explains it is not reported a second time."""

@@ -196,26 +196,25 @@ def tracer_kept(observed: Observed) -> Iterator[Cause]:
     function stored it. Nothing has failed yet; whatever uses it later will, with an error that names neither.
     For a random key the numbers already repeat, since the line that stores it never runs again.
 
-    Sure: the value is a tracer.
+    Sure: the value is a tracer, and a function that ran in this cell stores into that name.
     """
-    for name, value in list(observed.namespace.items()):
-        if name.startswith("_"):
-            continue
-        for leaf in leaves(value, 20)[0]:
-            if leaf.kind == "traced":
-                yield _kept(observed, name, leaf.path, str(leaf.aval))
-                break
+    failed = observed.failure.findings if observed.failure is not None else ()
+    explained = any(finding.rule == "leaked-tracer" for finding in failed)
+    found = () if explained else [store for file in observed.files for store in stores(file)]
+    for name in dict.fromkeys(store.holder for store in found):
+        traced = [leaf for leaf in leaves(observed.namespace.get(name), 20)[0] if leaf.kind == "traced"]
+        if traced:
+            store = next(store for store in reversed(found) if store.holder == name)
+            yield _kept(store, traced[0].path, str(traced[0].aval))
 
 
-def _kept(observed: Observed, name: str, path: str, aval: str) -> Cause:
-    store = next((s for file in reversed(observed.files) for s in stores(file) if s.holder == name), None)
-    where = f"by `{store.text.splitlines()[0]}` in `{store.owner}`" if store else "by a traced function"
-    fix, replaces = returning.fix(store.file, store.function, store.statement, "jit") if store else ("", None)
+def _kept(store: Store, path: str, aval: str) -> Cause:
+    fix, replaces = returning.fix(store.file, store.function, store.statement, "jit")
     return Cause(
-        title=f"`{name}{path}` holds a leaked tracer ({aval})",
-        explanation=f"It was stored {where} while that was traced; the line does not run again when the compiled "
-        "program does. Using the value raises UnexpectedTracerError. Return it instead.",
-        span=store.span if store else None,
+        title=f"`{store.holder}{path}` holds a leaked tracer ({aval})",
+        explanation=f"`{store.text.splitlines()[0]}` in `{store.owner}` stored it while that was traced; the line does "
+        "not run again when the compiled program does. Using it raises UnexpectedTracerError: return it instead.",
+        span=store.span,
         fix=fix,
         replaces=replaces,
     )

@@ -1,0 +1,105 @@
+"""Functions that are traced and compiled again and again: how often, why, and what it cost."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxmagic.core import source
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.records import Change, Compiled, Evidence, Span, Trace
+
+MANY = 3
+"""Traces of one definition in one cell that are worth a finding."""
+
+
+def _fresh(one: Compiled) -> list[Trace]:
+    """Traces made in this cell."""
+    return [trace for trace in one.traces if not trace.cached]
+
+
+def _seconds(traces: list[Trace]) -> float:
+    return sum(trace.trace_s + trace.lower_s + trace.compile_s for trace in traces)
+
+
+@on_cell("new-function-each-time", "slow", "a new function object is jitted at every pass, so nothing is cached")
+def new_function_each_time(observed: Observed) -> Iterator[Cause]:
+    """The cache of jit goes by function object: a lambda, a `partial`, `grad(f)` or a nested `def` made anew in a
+    loop is a new function every time, traced and compiled from the start. Make the jitted function once, outside
+    of the loop. Running a cell again makes new functions too; that is not reported.
+
+    Sure: several functions of one definition were traced in this cell because the object was new.
+    """
+    groups: dict[Span, list[Compiled]] = {}
+    for one in observed.compiled:
+        if one.span is not None and not one.library and one.parent is None and one.kind != "abstract":
+            groups.setdefault(one.span, []).append(one)
+    for span, found in groups.items():
+        traces = [trace for one in found for trace in _fresh(one)]
+        new = [trace for trace in traces if trace.reason.kind == "new function object"]
+        if len(new) + 1 >= MANY:
+            sites = Counter(trace.span for trace in new if trace.span is not None)
+            times = len(new) + sum(any(trace in new for trace in one.traces) for one in found)
+            yield Cause(
+                title=f"`{found[0].name}` was traced {times} times, as a new function each ({_seconds(traces):.2g} s)",
+                explanation="Each was a new function object, so none found the program of the one before. Make the "
+                "jitted function once, outside of the loop.",
+                span=span,
+                evidence=tuple(Evidence(f"{times} traces from this call", site) for site, times in sites.items()),
+            )
+
+
+@on_cell("retraced", "slow", "a function is traced again because something about its arguments changed")
+def retraced(observed: Observed) -> Iterator[Cause]:
+    """Every new shape, dtype, weak type, structure or static value of an argument, another spelling of the same call
+    and some configuration options make a new entry in the cache. Two or three entries are normal; many, or one
+    for a weak type alone, are not: a Python float gives `f32[]*` and the result it is replaced by `f32[]`, so a
+    loop traces twice.
+
+    Sure: of the traces and of what changed. Reported from three traces on, or two that differ by weak type only.
+    """
+    for one in observed.compiled:
+        changed = [trace for trace in _fresh(one) if trace.reason.kind == "changed"]
+        weak = [trace for trace in changed if {change.what for change in trace.reason.changes} == {"weak type"}]
+        few = len(changed) + 1 < MANY
+        if one.library or one.kind == "abstract" or (few and not (weak and len(_fresh(one)) > 1)):
+            continue
+        seen = weak if few else changed
+        yield Cause(
+            title=f"`{one.name}` was traced {len(_fresh(one))} times ({_seconds(_fresh(one)):.2g} s): {_why(seen)}",
+            explanation=_advice(seen),
+            span=one.span,
+            evidence=tuple(Evidence(str(trace.reason), trace.span) for trace in seen[:10]),
+            fix=_strong(weak[0]) if weak and seen is weak else "",
+        )
+
+
+def _why(traces: list[Trace]) -> str:
+    kinds = Counter(change.what for trace in traces for change in trace.reason.changes)
+    return ", ".join(f"{what} ({times})" if times > 1 else what for what, times in kinds.most_common())
+
+
+def _advice(traces: list[Trace]) -> str:
+    changes = [change for trace in traces for change in trace.reason.changes]
+    common = Counter(change.what for change in changes).most_common(1)
+    first = next((change for change in changes if change.what == common[0][0]), None)
+    if first is None:
+        return "Each new kind of argument compiles again."
+    ways = {
+        "shape": "Pad to a few fixed sizes, or drop the last short batch.",
+        "dtype": "Cast before the call, so that every call has the same dtype.",
+        "weak type": "A Python number is weakly typed (`*`); start from a stated dtype, as `jnp.float32(0)`.",
+        "static value": "Each static value compiles once: pass what changes every step as an ordinary argument.",
+        "structure": "A tuple and a list, or None and an array, are different structures: keep to one.",
+        "spelling": "Positional, keyword and default arguments are separate entries: call it one way.",
+        "option": "The configuration is part of the cache's key: set it once.",
+        "sharding": "Place the arguments in the same way at every call.",
+    }
+    return f"{first}. {ways.get(first.what, '')}"
+
+
+def _strong(trace: Trace) -> str:
+    """The start value with a stated dtype."""
+    change: Change = trace.reason.changes[0]
+    dtype = {"f32": "float32", "i32": "int32", "f64": "float64", "bool": "bool_"}.get(change.after.partition("[")[0])
+    where = source.text_of(trace.span) if trace.span is not None else ""
+    return f"{change.name} = jnp.{dtype}({change.name})  # before the first {where or 'call'}" if dtype else ""

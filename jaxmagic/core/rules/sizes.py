@@ -1,0 +1,83 @@
+"""Programs that are larger than they need be: Python loops written out, and big arrays baked in."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.ran import Ran, ran
+from jaxmagic.records import Compiled, Evidence, Program, Region, Trace
+
+UNROLLED = 300
+"""Equations from the body of one Python loop that are worth a finding."""
+BIG = 1_000_000
+"""Bytes of a constant that are worth a finding."""
+
+
+@on_cell("loop-unrolled", "slow", "a Python loop writes its body into the program once for each pass")
+def loop_unrolled(observed: Observed) -> Iterator[Cause]:
+    """A Python `for` in a compiled function runs while it is traced: each pass adds its equations to the program, and
+    the time to compile grows with it. `jax.lax.scan` and `fori_loop` hold the body once.
+
+    Sure: the equations are counted by the lines they came from. Reported from 300 on, for loops of at least ten
+    passes.
+    """
+    counts: Counter[tuple[str, int]] = Counter()
+    for program in (trace.program for one in observed.compiled for trace in one.traces if trace.program is not None):
+        counts |= _by_line(program)  # the largest program counts, not their sum
+    for piece in ran(observed):
+        for loop in piece.own if piece.compiled and counts else ():
+            if isinstance(loop, ast.For):
+                yield from _unrolled(piece, loop, counts)
+
+
+def _by_line(program: Program) -> Counter[tuple[str, int]]:
+    found: Counter[tuple[str, int]] = Counter()
+    waiting: list[Region] = [program.root]
+    while waiting:
+        for equation in waiting.pop().equations:
+            waiting += equation.regions
+            if 0 <= equation.frame < len(program.frames):
+                span = program.frames[equation.frame].span
+                found[span.file, span.line] += 1
+    return found
+
+
+def _unrolled(piece: Ran, loop: ast.For, counts: Counter[tuple[str, int]]) -> Iterator[Cause]:
+    lines = range(loop.body[0].lineno, (loop.end_lineno or loop.lineno) + 1)
+    total = sum(counts[piece.file, line] for line in lines)
+    busiest = max(lines, key=lambda line: counts[piece.file, line])
+    if total < UNROLLED or counts[piece.file, busiest] < 10:
+        return
+    yield Cause(
+        title=f"`{piece.text(loop).splitlines()[0]}` became {total:,} equations",
+        explanation="The loop ran while the function was traced and wrote its body into the program once for each "
+        "pass. `jax.lax.fori_loop` (or `scan`, where passes have inputs or outputs) holds the body once.",
+        span=piece.span_of(loop.target),
+        evidence=(Evidence(f"{counts[piece.file, busiest]:,} equations from line {busiest}"),),
+    )
+
+
+@on_cell("big-constant", "slow", "a large array is baked into a compiled program")
+def big_constant(observed: Observed) -> Iterator[Cause]:
+    """An array that a compiled function reads from outside becomes a constant of the program: it is copied into it,
+    folded over at compile time, and stays in memory as long as the program. Pass it as an argument.
+
+    Sure: of the constant and its size. Reported from one megabyte on.
+    """
+    for one in observed.compiled:
+        for trace in one.traces:
+            yield from _constants(one, trace)
+
+
+def _constants(one: Compiled, trace: Trace) -> Iterator[Cause]:
+    for constant in trace.constants:
+        if constant.bytes >= BIG and not one.library:
+            named = f"`{constant.name}`" if constant.name else "an array from outside"
+            yield Cause(
+                title=f"`{one.name}` has {named} ({constant.aval}, {constant.bytes / 1e6:.3g} MB) baked in",
+                explanation="It was read from outside while the function was traced, and is now part of the program. "
+                "Pass it as an argument.",
+                span=one.span,
+            )

@@ -1,0 +1,79 @@
+"""Compiled programs that are not what their code gives now: changed globals, attributes, closures, helpers."""
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+from jaxmagic.core import source
+from jaxmagic.core.entries import Stale
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.ran import Ran, imports
+from jaxmagic.core.rules.rewrite import text
+from jaxmagic.records import Evidence, Span
+
+
+@on_cell("stale-program", "wrong-result", "a cached program was run that its function's code would not give now")
+def stale_program(observed: Observed) -> Iterator[Cause]:
+    """Jit traces a function once for each kind of arguments. What it read from outside then (a global, an attribute,
+    a closure, a helper function) is part of the program; changing it later changes nothing, until some other
+    argument type traces again and picks it up. Setting the variable in a notebook and calling again is the usual
+    way to meet it.
+
+    Sure: the function was traced a second time, only to be looked at, and gives another program. Which name
+    changed is read from the source of the operation that differs.
+    """
+    for stale in observed.stale:
+        piece = _piece(stale)
+        names = _outside(piece, stale) if piece is not None else []
+        drift = next((each for each in stale.drifts if each.before != each.after), None)
+        values = f": {drift.before} in the program, {drift.after} now" if drift is not None else ""
+        named = " and ".join(f"`{name}`" for name in names) or "something it reads from outside"
+        fix, replaces = _as_arguments(piece, names) if piece is not None else ("", None)
+        yield Cause(
+            title=f"`{stale.name}` ran a program that still uses the old {named}{values}",
+            explanation=f"{named} was read when `{stale.name}` was traced and is part of the compiled program; "
+            "changing it afterwards has no effect on calls that find the program in the cache. Make it an argument.",
+            span=stale.call or stale.span,
+            evidence=tuple(
+                Evidence(f"{each.what}: {each.before} in the program, {each.after} now", each.span)
+                for each in stale.drifts[:3]
+            ),
+            fix=fix,
+            replaces=replaces,
+        )
+
+
+def _piece(stale: Stale) -> Ran | None:
+    if stale.span is None:
+        return None
+    node = source.node_at(stale.span) or source.statement_at(stale.span.file, stale.span.line)
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        return None
+    return Ran(stale.span.file, node, stale.name, ())
+
+
+def _outside(piece: Ran, stale: Stale) -> list[str]:
+    """Names from outside, and attributes of `self`, that are read where the programs differ."""
+    lines = {each.span.line for each in stale.drifts if each.span is not None and each.span.file == piece.file}
+    local, found = piece.local | set(imports(piece.file)), []
+    for node in piece.own:
+        if isinstance(node, ast.expr) and (not lines or node.lineno in lines):
+            match node:
+                case ast.Attribute(value=ast.Name(id="self")) if isinstance(node.ctx, ast.Load):
+                    found.append(text(node))
+                case ast.Name(id=name, ctx=ast.Load()) if name not in local and name not in vars(builtins):
+                    found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def _as_arguments(piece: Ran, names: list[str]) -> tuple[str, Span | None]:
+    """The header of a `def` with the names as parameters."""
+    plain = [name for name in names if name.isidentifier()]
+    if not isinstance(piece.node, ast.FunctionDef) or len(plain) != 1 or len(names) != 1:
+        return "", None
+    arguments = ", ".join([*(arg.arg for arg in piece.node.args.args), *plain])
+    header = source.lines_of(piece.file)[piece.node.lineno - 1]
+    end = len(header.encode()[: header.encode().find(b":", piece.node.col_offset) + 1])
+    span = Span(piece.file, piece.node.lineno, piece.node.col_offset, piece.node.lineno, end)
+    return f"def {piece.node.name}({arguments}):", span

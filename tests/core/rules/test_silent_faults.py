@@ -1,0 +1,279 @@
+"""Cells that end well and are wrong or slow: what is found, and that the fix removes it."""
+
+import jax.numpy as jnp
+import pytest
+from observed_cells import watched
+
+IMPORTS = "import jax, random, time, numpy as np, jax.numpy as jnp\n"
+
+
+def test_numbers_drawn_by_numpy_and_python_are_found_with_the_frozen_values():
+    cell = watched(
+        IMPORTS + "np.random.seed(0)\n@jax.jit\ndef noisy(x):\n    return x + np.random.normal() + random.random()",
+        "out = noisy(0.0), noisy(0.0)",
+    )
+    assert cell.rules == ["frozen-random"]
+    finding = cell.found("frozen-random")
+    assert [evidence.text for evidence in finding.evidence] == [
+        "`np.random.normal()` is drawn here",
+        "`random.random()` is drawn here",
+    ]
+    assert "1.764052" in finding.explanation
+    fixed = cell.fixed("frozen-random", "noisy(0.0), noisy(0.0)", "[noisy(0.0, jax.random.key(i)) for i in (1, 2)]")
+    assert fixed.rules == []
+    first, second = fixed.notebook.namespace["out"]
+    assert first != second
+
+
+DRAWS = [
+    ("np.random.uniform(-1.0, 1.0)", "jax.random.uniform(key, minval=-1.0, maxval=1.0)"),
+    ("np.random.normal(2.0, 0.1, (3,))", "2.0 + 0.1 * jax.random.normal(key, (3,))"),
+    ("np.random.randn(2, 3)", "jax.random.normal(key, (2, 3))"),
+    ("np.random.rand()", "jax.random.uniform(key)"),
+]
+
+
+@pytest.mark.parametrize(("draw", "twin"), DRAWS)
+def test_each_draw_has_its_twin(draw: str, twin: str):
+    cell = watched(IMPORTS + f"@jax.jit\ndef f(x):\n    return x * {draw}\nout = f(1.0)")
+    assert twin in cell.found("frozen-random").fix
+    assert cell.fixed("frozen-random", "f(1.0)", "f(1.0, jax.random.key(0))").rules == []
+
+
+def test_a_draw_in_a_scan_body_or_by_a_generator_is_frozen_too():
+    cell = watched(
+        IMPORTS + "rng = np.random.default_rng(0)\ndef step(c, x):\n    return c + rng.normal(), None\n"
+        "out = jax.lax.scan(step, 0.0, None, length=3)"
+    )
+    assert cell.marked("frozen-random") == "rng.normal()"
+
+
+def test_random_numbers_outside_of_compiled_code_are_nobodys_business():
+    cell = watched(
+        IMPORTS + "def batch():\n    return np.random.normal(size=3)\ndef loss(w):\n"
+        "    return (w * np.random.normal()).sum()\n"
+        "out = jax.jit(jnp.sum)(batch()), jax.grad(loss)(jnp.ones(3))"
+    )
+    assert cell.rules == []
+
+
+def test_a_clock_read_in_a_compiled_function_is_only_possibly_wrong():
+    cell = watched(IMPORTS + "@jax.jit\ndef f(x):\n    return x + time.time()\nf(1.0)")
+    assert cell.marked("frozen-read") == "time.time()"
+    assert not cell.found("frozen-read").sure
+
+
+@pytest.mark.parametrize(
+    ("update", "fix"),
+    [
+        ("x.at[0].set(0.0)", "x = x.at[0].set(0.0)"),
+        ("x.at[1:].add(2.0)", "x = x.at[1:].add(2.0)"),
+    ],
+)
+def test_an_update_that_nobody_takes_is_found(update: str, fix: str):
+    cell = watched(IMPORTS + f"@jax.jit\ndef f(x):\n    {update}\n    return x\nout = f(jnp.ones(3))")
+    assert cell.rules == ["update-dropped"]
+    assert cell.found("update-dropped").fix == fix
+    fixed = cell.fixed("update-dropped")
+    assert fixed.rules == []
+    assert not jnp.allclose(fixed.notebook.namespace["out"], 1.0)
+
+
+def test_an_update_on_the_cells_own_lines_is_found_unless_it_is_displayed():
+    assert watched(IMPORTS + "x = jnp.ones(3)\nx.at[0].set(5)\ny = x").rules == ["update-dropped"]
+    assert watched(IMPORTS + "x = jnp.ones(3)\nx.at[0].set(5)").rules == []
+
+
+COLUMNS = [
+    (
+        "X = jnp.ones((50, 1))\ny = X[:, 0]\ndef loss(p):\n    pred = X @ p['w'] + p['b']\n"
+        "    return jnp.mean((pred - y) ** 2)\n"
+        "out = jax.grad(loss)({'w': jnp.zeros((1, 1)), 'b': jnp.zeros(1)})",
+        "pred - y",
+        "pred[..., 0] - y",
+    ),
+    (
+        "@jax.jit\ndef loss(pred, y):\n    return jnp.mean(jnp.abs(y - pred))\n"
+        "out = loss(jnp.ones((8, 1)), jnp.ones(8))",
+        "y - pred",
+        "y - pred[..., 0]",
+    ),
+    ("a, b = jnp.ones((4, 1)), jnp.ones(4)\nout = a * b", "a * b", "a[..., 0] * b"),
+]
+
+
+@pytest.mark.parametrize(("body", "marked", "fix"), COLUMNS)
+def test_a_column_against_a_vector_is_found(body: str, marked: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["column-against-vector"]
+    assert cell.marked("column-against-vector") == marked
+    assert cell.found("column-against-vector").fix == fix
+    assert cell.fixed("column-against-vector").rules == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x, b = jnp.ones((5, 1)), jnp.ones(1)\nout = x + b",
+        "x, b = jnp.ones((5, 3)), jnp.ones(3)\nout = x + b",
+        "a, b = jnp.ones(4), jnp.ones(4)\nout = a[:, None] - b",
+        "a = jnp.ones((4, 3))\nout = a / a.sum(axis=1, keepdims=True)",
+        "a, b = jnp.ones((4, 1)), jnp.ones((1, 4))\nout = a * b",
+    ],
+)
+def test_broadcasts_that_are_meant_are_left_alone(body: str):
+    assert watched(IMPORTS + body).rules == []
+
+
+def test_a_changed_global_is_named_with_the_old_and_the_new_value():
+    cells = (
+        IMPORTS + "lr = 0.1\n@jax.jit\ndef update(w, g):\n    return w - lr * g\nupdate(1.0, 1.0)",
+        "lr = 0.5\nout = update(1.0, 1.0)",
+    )
+    cell = watched(*cells)
+    assert cell.rules == ["stale-program"]
+    finding = cell.found("stale-program")
+    assert finding.title == "`update` ran a program that still uses the old `lr`: 0.1 in the program, 0.5 now"
+    assert cell.marked("stale-program") == "update(1.0, 1.0)"
+    fixed = cell.fixed("stale-program", "update(1.0, 1.0)", "update(1.0, 1.0, lr)")
+    assert fixed.rules == []
+    assert fixed.notebook.namespace["out"] == 0.5
+
+
+def test_a_program_that_is_not_stale_is_not_reported():
+    cells = (
+        IMPORTS + "lr = 0.1\n@jax.jit\ndef update(w, g):\n    return w - lr * g\nupdate(1.0, 1.0)",
+        "out = update(1.0, 1.0)",
+    )
+    assert watched(*cells).rules == []
+
+
+@pytest.mark.parametrize("maker", ["key", "PRNGKey"])
+def test_a_key_used_twice_is_found_for_both_kinds_of_keys(maker: str):
+    cell = watched(
+        IMPORTS + f"k = jax.random.{maker}(0)\nw = jax.random.normal(k, (3,))\nnoise = jax.random.normal(k, (3,))"
+    )
+    assert cell.rules == ["key-reused"]
+    assert "line 3 and again on line 4" in cell.found("key-reused").title
+    fixed = cell.fixed("key-reused")
+    assert fixed.rules == []
+    assert not jnp.allclose(fixed.notebook.namespace["w"], fixed.notebook.namespace["noise"])
+
+
+REUSED = [
+    "def f(key):\n    a = jax.random.normal(key)\n    if a.ndim:\n        return a\n"
+    "    return a + jax.random.uniform(key)\nf(jax.random.key(0))",
+    "k = jax.random.key(0)\nout = []\nfor i in range(3):\n    out.append(jax.random.normal(k))",
+    "@jax.jit\ndef f(key):\n    k1, k2 = jax.random.split(key)\n"
+    "    return jax.random.normal(key) + jax.random.normal(k1)\nf(jax.random.key(0))",
+]
+NOT_REUSED = [
+    "k = jax.random.key(0)\nfor i in range(3):\n    k, sub = jax.random.split(k)\n    x = jax.random.normal(sub)",
+    "k = jax.random.key(0)\nx = [jax.random.normal(jax.random.fold_in(k, i)) for i in range(3)]",
+    "def f(key, big):\n    if big:\n        return jax.random.normal(key)\n    else:\n"
+    "        return jax.random.uniform(key)\nf(jax.random.key(0), True)",
+    "def f(key, big):\n    if big:\n        return jax.random.normal(key)\n"
+    "    return jax.random.uniform(key)\nf(jax.random.key(0), False)",
+    "k = jax.random.key(0)\na = jax.random.normal(k)\nk = jax.random.key(1)\nb = jax.random.normal(k)",
+    "k1, k2 = jax.random.split(jax.random.key(0))\na = jax.random.normal(k1) + jax.random.normal(k2)",
+]
+
+
+@pytest.mark.parametrize("body", REUSED)
+def test_reuse_is_followed_through_branches_and_loops(body: str):
+    assert watched(IMPORTS + body).rules == ["key-reused"]
+
+
+@pytest.mark.parametrize("body", NOT_REUSED)
+def test_keys_that_are_renewed_or_on_other_paths_are_not_reused(body: str):
+    assert watched(IMPORTS + body).rules == []
+
+
+def test_a_key_from_outside_is_the_same_at_every_call():
+    cell = watched(
+        IMPORTS + "key = jax.random.key(42)\n@jax.jit\ndef dropout(x):\n"
+        "    return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0)\nout = dropout(jnp.ones(6))"
+    )
+    assert cell.rules == ["key-captured"]
+    assert cell.found("key-captured").fix == "def dropout(x, key):"
+    assert cell.fixed("key-captured", "dropout(jnp.ones(6))", "dropout(jnp.ones(6), key)").rules == []
+
+
+def test_a_leak_is_reported_before_anyone_uses_it():
+    cell = watched(
+        IMPORTS + "key = jax.random.key(0)\n@jax.jit\ndef sample():\n    global key\n"
+        "    key, sub = jax.random.split(key)\n"
+        "    return jax.random.normal(sub)\nout = sample(), sample()"
+    )
+    assert cell.rules == ["tracer-kept"]
+    assert cell.marked("tracer-kept") == "key, sub = jax.random.split(key)"
+    fixed = cell.fixed("tracer-kept", "out = sample(), sample()", "a, key = sample(key)\nb, key = sample(key)")
+    assert fixed.rules == []
+    assert fixed.notebook.namespace["a"] != fixed.notebook.namespace["b"]
+
+
+def test_a_print_of_a_tracer_becomes_one_that_prints_values(capfd: pytest.CaptureFixture[str]):
+    cell = watched(IMPORTS + "@jax.jit\ndef f(x):\n    print('x =', x)\n    return x\nf(1.0)")
+    assert cell.rules == ["print-of-tracer"]
+    assert cell.found("print-of-tracer").severity == "note"
+    assert cell.found("print-of-tracer").fix == "jax.debug.print('x = {}', x)"
+    assert cell.fixed("print-of-tracer").rules == []
+    assert "x = 1.0" in capfd.readouterr().out
+
+
+def test_a_new_function_at_every_pass_is_told_from_the_same_one():
+    cell = watched(IMPORTS + "for i in range(4):\n    jax.jit(lambda w: w * 2)(1.0)")
+    assert cell.rules == ["new-function-each-time"]
+    assert "4 times" in cell.found("new-function-each-time").title
+    assert watched(IMPORTS + "f = lambda w: w * 2\nfor i in range(4):\n    jax.jit(f)(1.0)").rules == []
+
+
+def test_a_weak_type_alone_is_worth_a_finding():
+    cell = watched(
+        IMPORTS + "@jax.jit\ndef acc(total, x):\n    return total + x\ntotal = 0.0\nfor _ in range(4):\n"
+        "    total = acc(total, jnp.float32(1))"
+    )
+    assert cell.rules == ["retraced"]
+    assert "f32[]*" in cell.found("retraced").explanation
+    assert cell.found("retraced").fix.startswith("total = jnp.float32(total)")
+
+
+def test_two_shapes_are_normal_and_many_are_slow():
+    body = IMPORTS + "@jax.jit\ndef f(x):\n    return x * 2\nfor n in range(1, {}):\n    f(jnp.ones(n))"
+    assert watched(body.format(3)).rules == []
+    assert watched(body.format(6)).rules == ["retraced"]
+
+
+def test_an_unrolled_loop_is_counted_by_its_lines():
+    cell = watched(
+        IMPORTS + "@jax.jit\ndef sim(x):\n    for i in range(200):\n"
+        "        x = jnp.sin(x) * 1.01 + 0.1\n    return x\nsim(1.0)"
+    )
+    assert cell.rules == ["loop-unrolled"]
+    assert "600 equations" in cell.found("loop-unrolled").title
+
+
+def test_a_big_constant_is_named_by_size():
+    cell = watched(
+        IMPORTS + "table = jnp.ones((600, 600))\n@jax.jit\ndef f(x):\n    return table @ x\nf(jnp.ones(600))"
+    )
+    assert cell.rules == ["big-constant"]
+    assert "1.44 MB" in cell.found("big-constant").title
+
+
+SILENT = [
+    "@jax.jit\ndef f(x, bias=None):\n    if x.ndim == 2 and x.shape[0] > 1:\n        x = x.reshape(-1)\n"
+    "    if bias is not None: x = x + bias\n    for i in range(min(len(x), 3)):\n        x = x.at[i].add(1.0)\n"
+    "    return x\nout = f(jnp.ones((2, 2))), f(jnp.ones(2), bias=1.0)",
+    "EPS = 1e-6\nTABLE = np.linspace(0, 1, 3)\n@jax.jit\ndef f(x):\n    print('tracing f for', x.shape)\n"
+    "    return x / (x.sum() + EPS) + TABLE\nout = f(jnp.ones(3)), f(jnp.zeros(3))",
+    "class Net:\n    def __init__(self): self.w = jnp.ones(3)\n    def __call__(self, x): return self.w * x\n"
+    "net = Net()\nout = jax.jit(lambda x: net(x))(2.0)",
+    "history = []\n@jax.jit\ndef step(w):\n    return w - 0.1 * w\nw = jnp.ones(3)\nfor i in range(5):\n"
+    "    w = step(w)\n    history.append(float(w.sum()))",
+]
+
+
+@pytest.mark.parametrize("body", SILENT)
+def test_ordinary_code_gives_no_finding(body: str):
+    assert watched(IMPORTS + body).rules == []
