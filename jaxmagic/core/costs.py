@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 from jax.core import Tracer
-from jax.extend.core import Literal
 
+from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.parameters import inner_jaxprs, opened
 from jaxmagic.core.values import aval_from
 from jaxmagic.records import Constant, Cost

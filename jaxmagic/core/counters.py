@@ -3,10 +3,10 @@
 from typing import Any
 
 import jax.core
-import jax.extend.core
 import numpy as np
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.jax_internals import Literal
 
 COUNTER = jax.core.ShapedArray((), np.dtype(np.int32))
 
@@ -18,4 +18,4 @@ def counter_variable(like: Any = COUNTER) -> Any:
 
 def counter_literal(value: int, aval: Any = COUNTER) -> Any:
     number = np.int32(value) if aval.shape == () else np.full(aval.shape, value, np.int32)
-    return jax.extend.core.Literal(number, aval)
+    return Literal(number, aval)

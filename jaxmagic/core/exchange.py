@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.interpreters import ad, batching, mlir
 
+from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.sending import callback_effect, lower_callback
 
-_exchange_p = jax.extend.core.Primitive("jaxmagic_exchange")
+_exchange_p = Primitive("jaxmagic_exchange")
 
 
 class BadReturn(Exception):  # noqa: N818 - names what is wrong, as the user sees it

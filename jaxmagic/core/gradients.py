@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.extend.core
 import jax.numpy as jnp
 from jax import Array
 from jax.interpreters import ad, batching, mlir
 
 from jaxmagic.core.delivery import Site
+from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.transport import tap_p
 
-_watch_p = jax.extend.core.Primitive("jaxmagic_gradient")
+_watch_p = Primitive("jaxmagic_gradient")
 
 
 def watch_gradient(site: Site, value: Array, *, ordered: bool) -> Array:

@@ -18,6 +18,13 @@ from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
+from jax._src.lax import control_flow as _control_flow
+
+# Not from `jax.extend.core`: importing that brings in Pallas, which since JAX 0.12 adds to the key of every trace
+# cache, so that all functions compiled before would be traced and compiled again.
+Literal = _core.Literal
+Primitive = _core.Primitive
+cond_p = _control_flow.cond_p
 
 
 class Piece(NamedTuple):
@@ -54,6 +61,24 @@ PIECES = {
     "backend_ready": Piece(_xla_bridge, "backends_are_initialized", "whether a cell used JAX at all", _ALL),
     "user_frames": Piece(_source_info_util, "user_frames", "source lines of equations", _ALL),
 }
+
+for _name in ("_run_python_pjit", "_python_pjit_helper"):  # the second until JAX 0.8
+    if hasattr(_pjit, _name):
+        PIECES[_name.removeprefix("_")] = Piece(
+            _pjit, _name, "calls of jitted functions that are to run in Python", _ALL
+        )
+
+
+def _inside(function: Any) -> Any:
+    """The cell that holds the function which JAX's filter of tracebacks calls.
+
+    It is shared by everyone who has imported the function, under whatever name and whenever.
+    """
+    return function.__closure__[function.__code__.co_freevars.index("fun")]
+
+
+for _name in ("scan", "while_loop", "cond", "switch"):
+    PIECES[_name] = Piece(_inside(getattr(jax.lax, _name)), "cell_contents", f"{_name} as a Python loop", _ALL)
 
 if hasattr(_ad_checkpoint, "_trace_to_jaxpr"):  # since JAX 0.12 remat uses `trace_to_jaxpr` like everybody else
     PIECES["checkpoint_trace"] = Piece(_ad_checkpoint, "_trace_to_jaxpr", "remat bodies traced before", _ALL[:2])
@@ -143,6 +168,12 @@ def earlier_traces() -> list[Earlier]:
 def options_of_jit(function: Any) -> Any:
     """JAX's `PjitInfo` of a jitted function, the same object for all its calls; None for anything else."""
     return getattr(function, "_jit_info", None)
+
+
+def parameters_of_call(function: Any, info: Any, args: tuple, kwargs: dict) -> Any:
+    """What JAX needs to run a call, traced or from its cache of traces; `.params["jaxpr"]` is the program."""
+    __tracebackhide__ = True
+    return _pjit._infer_params(function, info, args, kwargs)[0]
 
 
 def traced_jaxpr(function: Any, args: tuple, kwargs: dict) -> Any:
@@ -253,6 +284,27 @@ def _level(trace: Any) -> Level:
     return Level(_PURPOSES.get(kind, kind.removesuffix("Trace").lower()), size=size)
 
 
+def is_staging() -> bool:
+    """Whether operations bound now go into a jaxpr: of a jit, a loop's body, `eval_shape`, …"""
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None and not isinstance(trace, _core.EvalTrace):
+        if isinstance(trace, _partial_eval.DynamicJaxprTrace):
+            return True
+        trace = getattr(trace, "parent_trace", None)
+    return False
+
+
+def concrete_of(value: Any) -> Any:
+    """The array behind a tracer of vmap or grad that runs without a jit around it; None where there is none.
+
+    Of a vmapped value it is the whole batch.
+    """
+    while isinstance(value, _core.Tracer):
+        inner: Any = getattr(value, "val", None)
+        value = getattr(value, "primal", None) if inner is None else inner
+    return value if isinstance(value, jax.Array) else None
+
+
 def batch_sizes(tracer: Any) -> tuple[int, ...]:
     """Sizes of the vmapped axes that a tracer runs over, innermost first; its aval is of one example."""
     sizes = []
@@ -338,6 +390,27 @@ def run_again(params: dict[str, Any], arguments: list[Any]) -> list[Any]:
     if len(inner.eqns) == 1 and inner.eqns[0].primitive.name not in ("jit", "pjit"):
         return _core.eval_jaxpr(inner, jaxpr.consts, *arguments, propagate_source_info=False)
     return _pjit.jit_p.bind(*arguments, **params)
+
+
+def without_jaxpr(results: Any) -> tuple:
+    """What JAX's dispatch of a jitted function is to return for a call that ran in Python: nothing to keep of it."""
+    leaves, tree = jax.tree_util.tree_flatten(results)
+    return results, leaves, tree, [], _NOTHING_COMPILED, None, None, []
+
+
+class _NothingCompiled(NamedTuple):
+    effects: frozenset = frozenset()
+    consts: tuple = ()
+
+
+_NOTHING_COMPILED = _NothingCompiled()
+
+
+def called_by_dispatch(frame: Any) -> bool:
+    """Whether the innermost frame of JAX's, from `frame` outwards, is the dispatch of a jitted function's call."""
+    while frame is not None and frame.f_code.co_filename != _pjit.__file__:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "cache_miss"
 
 
 def is_dropped(variable: Any) -> bool:

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax.core
-import jax.extend.core
 import numpy as np
 from jax import lax
-from jax.extend.core.primitives import cond_p
 from jax.interpreters import batching
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.descent import Extra, closed_like, has_tap, pass_down
+from jaxmagic.core.jax_internals import Literal, cond_p
 from jaxmagic.core.parameters import opened
 
 _users: list[object] = []
@@ -53,7 +52,7 @@ def _told(branch: Any, number: int) -> Any:
     told = pass_down(branch, [Extra(active, "active")], counting=False)
     jaxpr = opened(told)
     *own, passed = jaxpr.invars
-    chosen = jax.extend.core.Literal(np.int32(number), _INDEX)
+    chosen = Literal(np.int32(number), _INDEX)
     asked = [jax_internals.new_equation(lax.eq_p, [index, chosen], passed, each) for each in jaxpr.eqns[:1]]
     jaxpr = jaxpr.replace(invars=[*own, index], eqns=[*asked, *jaxpr.eqns])
     return closed_like(told, jaxpr)

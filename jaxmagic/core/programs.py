@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from jax.extend.core import Literal
 
 from jaxmagic.core.expressions import expressions
-from jaxmagic.core.jax_internals import names_of
+from jaxmagic.core.jax_internals import Literal, names_of
 from jaxmagic.core.parameters import Inner, inner_jaxprs, literal_text, opened, parameters_text
 from jaxmagic.core.stacks import Stacks
 from jaxmagic.core.values import aval_from

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.extend.core import Literal
 
+from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.ownership import IsUser
 from jaxmagic.core.parameters import inner_jaxprs, opened
 from jaxmagic.core.stacks import Stacks

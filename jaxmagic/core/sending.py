@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 import jax.core
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
+from jaxlib.mlir.dialects import stablehlo
 
 from jaxmagic.core.delivery import Delivery, Kind, Part, Site, TapStopped
+from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.packing import is_worth_packing, layout_of, pack, widen
 from jaxmagic.core.summaries import reduce
 
@@ -39,9 +39,9 @@ def callback_effect(*, ordered: bool) -> Any:
     return _ORDERED if ordered else _UNORDERED
 
 
-_send_p = jax.extend.core.Primitive("jaxmagic_send")
+_send_p = Primitive("jaxmagic_send")
 _send_p.multiple_results = True
-_partition_p = jax.extend.core.Primitive("jaxmagic_partition")
+_partition_p = Primitive("jaxmagic_partition")
 
 
 def lower_tap(context: Any, *operands: Any, ordered: bool, site: Site, **params: Any) -> Any:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,10 +16,11 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
 from jaxmagic.core.delivery import Delivery, Kind, Part, Site
+from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.sending import callback_effect, lower_tap
 from jaxmagic.core.summaries import reduce
 
-tap_p = jax.extend.core.Primitive("jaxmagic_tap")
+tap_p = Primitive("jaxmagic_tap")
 tap_p.multiple_results = True
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.extend.core
 from jax import lax
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.counters import counter_literal, counter_variable
 from jaxmagic.core.descent import Extra, closed_like, has_tap, inner_jaxprs, pass_down, split, variables
+from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.parameters import opened
 from jaxmagic.core.transport import tap_p
 
@@ -142,7 +142,7 @@ def _inlined(jaxpr: Any, arguments: Sequence[Any], result: Any) -> list[Any]:
 
 
 def _now(atom: Any, given: dict[Any, Any]) -> Any:
-    return atom if isinstance(atom, jax.extend.core.Literal) else given[atom]
+    return atom if isinstance(atom, Literal) else given[atom]
 
 
 def _kept(variable: Any) -> Any:

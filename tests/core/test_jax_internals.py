@@ -1,7 +1,10 @@
 """Each private piece of JAX: it is there, it is called as we call it, and it does what we rely on."""
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +15,7 @@ from jaxmagic.core import jax_internals
 from jaxmagic.core.jax_internals import PIECES
 from jaxmagic.core.wrapping import wrapped
 
+ROOT = Path(__file__).parents[2]
 SIGNATURES = {
     "infer_params": ["fun", "ji", "args", "kwargs"],
     "trace_init": ["self", "debug_info", "parent_trace", "lower"],
@@ -218,3 +222,21 @@ def test_wrappers_are_taken_off_in_any_order():
     assert set(heard) == {"second"}
     second.__exit__(None, None, None)
     assert piece("infer_params") is original
+
+
+def test_importing_all_of_the_engine_leaves_functions_compiled_before_as_they_were():
+    code = """
+import importlib, pkgutil, jax, jax.numpy as jnp
+traced = []
+f = jax.jit(lambda x: (traced.append(1), x)[1])
+x = jnp.ones(3)
+f(x)
+import jaxmagic.core
+for module in pkgutil.walk_packages(jaxmagic.core.__path__, "jaxmagic.core."):
+    importlib.import_module(module.name)
+jaxmagic.core.jax_internals.forget_dispatch()
+f(x)
+assert traced == [1], "an import changed the key of JAX's trace cache"
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
