@@ -1,6 +1,7 @@
 """Record → one mimebundle: text, static HTML, the saved payload, and the live panel where a kernel has one."""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -40,19 +41,18 @@ class Display:
             self._panel.payload = msgspec.to_builtins(payload(report))
 
     def final(self, report: Report) -> None:
-        """Replaces what was shown by the finished report in every form."""
+        """Replaces what was shown by the finished report, in every form that can be made of it."""
         if not self._in_kernel:
-            print(text.render(report, color=sys.stdout.isatty()))
+            print(_plain(report, color=sys.stdout.isatty()))
             return
-        packed = msgspec.to_builtins(payload(report))
-        bundle: dict[str, Any] = {
-            "text/plain": text.render(report),
-            "text/html": html.render(report),
-            REPORT_MIME: packed,
-        }
-        if self._panel is not None:
-            self._panel.payload = packed
-            bundle[VIEW_MIME] = self._view()
+        bundle: dict[str, Any] = {"text/plain": _plain(report)}
+        with suppress(Exception):  # the other forms stand in for one that fails
+            bundle["text/html"] = html.render(report)
+        with suppress(Exception):
+            bundle[REPORT_MIME] = msgspec.to_builtins(payload(report))
+            if self._panel is not None:
+                self._panel.payload = bundle[REPORT_MIME]
+                bundle[VIEW_MIME] = self._view()
         if self._handle is None:
             display(bundle, raw=True)
         else:
@@ -60,3 +60,11 @@ class Display:
 
     def _view(self) -> dict[str, Any]:
         return {"version_major": 2, "version_minor": 0, "model_id": self._panel.model_id}
+
+
+def _plain(report: Report, *, color: bool = False) -> str:
+    """The text view; one line that says what failed where it can't be made."""
+    try:
+        return text.render(report, color=color)
+    except Exception as error:  # noqa: BLE001 - the cell is done, a view of it must not fail it
+        return f"{report!r}\nThe text view failed ({type(error).__name__}: {error}); `-o NAME` has the report."
