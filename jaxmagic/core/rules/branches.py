@@ -4,6 +4,7 @@ import ast
 import copy
 
 from jaxmagic.core.nodes import stored
+from jaxmagic.core.rules import searches
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, indented, text, tupled, whole
 from jaxmagic.records import Span
@@ -41,6 +42,9 @@ def _where(failing: Failing, condition: ast.expr, yes: ast.expr, no: ast.expr) -
 
 
 def _if(failing: Failing, node: ast.If, condition: ast.expr) -> Fix:
+    fix = searches.rewritten(failing, node, condition)
+    if fix[0]:
+        return fix
     following = _following(failing, node)
     match node.body, node.orelse, following:
         case [ast.Return(value=ast.expr() as yes)], [ast.Return(value=ast.expr() as no)], _:

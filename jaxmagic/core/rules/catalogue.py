@@ -1,9 +1,11 @@
 """The list of rules: what each is called, how grave it is, and what its documentation says."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jaxmagic.core import source
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.records import Evidence, Finding, Record, Severity, Span
@@ -52,6 +54,7 @@ FAMILIES = (
     "arguments",
     "buffers",
     "callbacks",
+    "nonfinite",
     "layers",
     "shapes",
     "frozen",
@@ -64,6 +67,8 @@ FAMILIES = (
     "sizes",
 )
 """In the order in which an exception is shown to them: the last has a rule for any shape error."""
+
+_IGNORE = re.compile(r"#.*\bjaxmagic: ignore(?:\[([^\]]*)\])?")
 
 ErrorRule = Callable[[Failing], Cause | None]
 CellRule = Callable[[Observed], Iterable[Cause]]
@@ -113,8 +118,18 @@ def diagnose(failing: Failing, limits: Limits) -> tuple[Finding, ...]:
         with limits.guard(f"rule {info.id}"):
             cause = rule(failing)
             if cause is not None:
-                return (_finding(info, cause, cause.span or failing.span),)
+                finding = _finding(info, cause, cause.span or failing.span)
+                return () if silenced(finding) else (finding,)
     return ()
+
+
+def silenced(finding: Finding) -> bool:
+    """Whether a comment on its first line says `# jaxmagic: ignore[rule]`, or `# jaxmagic: ignore` for any rule."""
+    if finding.span is None:
+        return False
+    lines = source.lines_of(finding.span.file)[finding.span.line - 1 : finding.span.line]
+    comment = _IGNORE.search(lines[0]) if lines else None
+    return comment is not None and (not comment[1] or finding.rule in re.split(r"[\s,]+", comment[1]))
 
 
 def observe(observed: Observed) -> tuple[Finding, ...]:
@@ -129,7 +144,7 @@ def observe(observed: Observed) -> tuple[Finding, ...]:
                 key = (info.id, cause.span, cause.title)
                 times = found[key].times + 1 if key in found else 1
                 found[key] = _finding(info, cause, cause.span, times)
-    return tuple(found.values())
+    return tuple(finding for finding in found.values() if not silenced(finding))
 
 
 def _finding(info: RuleInfo, cause: Cause, span: Span | None, times: int = 1) -> Finding:

@@ -36,6 +36,8 @@ def why_traced(failing: Failing) -> str:
         )
     if under.startswith("jit "):
         return f"While jit traces `{under[4:]}` only its shape and dtype are known, not its value.{origin}"
+    if under in ("grad", "jvp", "jacobian"):
+        return f"Under {under} it is a tracer that records derivatives, which code outside JAX can't follow.{origin}"
     where = f"a {under}" if under else "a transformation"
     return f"The function is being traced for {where}: only shape and dtype are known, not the value.{origin}"
 

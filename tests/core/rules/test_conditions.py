@@ -125,6 +125,25 @@ def test_under_vmap_the_batch_is_blamed_and_static_arguments_are_ruled_out():
     assert written[0] == 5
 
 
+EARLY_RETURN = """
+def escape(c, limit):
+    z = 0.0 + 0.0j
+    for i in range(limit):
+        z = z * z + c
+        if jnp.abs(z) > 2.0:
+            return i
+    return limit
+"""
+
+
+def test_an_early_return_becomes_a_loop_whose_finished_lanes_stand_still():
+    program = failed(
+        IMPORTS + EARLY_RETURN, "out = jax.vmap(escape, in_axes=(0, None))(jnp.array([0.5 + 0.5j, 0.1 + 0.1j]), 20)"
+    )
+    assert "jax.lax.fori_loop(0, limit, step, (z, False, limit))" in program.finding.fix
+    assert program.fixed().namespace["out"].tolist() == [4, 20]
+
+
 def test_an_assertion_becomes_a_check_that_runs_with_the_program():
     program = failed(in_cell("def f(x):\n    assert x > 0, 'positive'\n    return x\njax.jit(f)(1.0)"))
     assert program.finding.title == "an `assert` on a traced array"

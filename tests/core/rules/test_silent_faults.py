@@ -261,6 +261,19 @@ def test_a_big_constant_is_named_by_size():
     assert "1.44 MB" in cell.found("big-constant").title
 
 
+@pytest.mark.parametrize(
+    ("comment", "rules"),
+    [
+        ("# jaxmagic: ignore[update-dropped]", []),
+        ("# shown for its cost  # jaxmagic: ignore", []),
+        ("# jaxmagic: ignore[key-reused, update-dropped]", []),
+        ("# jaxmagic: ignore[key-reused]", ["update-dropped"]),
+    ],
+)
+def test_a_comment_on_the_line_silences_a_rule(comment: str, rules: list[str]):
+    assert watched(IMPORTS + f"x = jnp.ones(3)\nx.at[0].set(5)  {comment}\ny = x").rules == rules
+
+
 SILENT = [
     "@jax.jit\ndef f(x, bias=None):\n    if x.ndim == 2 and x.shape[0] > 1:\n        x = x.reshape(-1)\n"
     "    if bias is not None: x = x + bias\n    for i in range(min(len(x), 3)):\n        x = x.at[i].add(1.0)\n"
