@@ -1,9 +1,11 @@
+import { Graph as Dagre } from "@dagrejs/dagre";
 import { describe, expect, test } from "vitest";
 import { named } from "../src/index/names";
 import { indexProgram } from "../src/index/program";
 import { startLayout } from "../src/layout/client";
 import { place } from "../src/layout/dagre";
 import { graphOf, MOST_NODES } from "../src/layout/graph";
+import { orderNodes } from "../src/layout/order";
 import { firstOpen, positionsOf, reveal, rowsOf, toggled } from "../src/layout/rows";
 import { layWires, wireOf, wiresBetween } from "../src/layout/wires";
 import type { Program, Report } from "../src/protocol";
@@ -99,6 +101,46 @@ describe("the graph of a region", () => {
       expect(from?.y).toBeLessThan(to?.y ?? 0);
     }
     expect(new Set(placed.nodes.map(({ x, y }) => `${x} ${y}`)).size).toBe(graph.nodes.length);
+  });
+});
+
+describe("the order within ranks", () => {
+  function ordered(
+    edges: readonly (readonly [string, string])[],
+    ranks: Record<string, number>,
+  ): Record<string, number> {
+    const graph = new Dagre();
+    for (const [id, rank] of Object.entries(ranks)) graph.setNode(id, { rank });
+    for (const [from, to] of edges) graph.setEdge(from, to);
+    orderNodes(graph);
+    return Object.fromEntries(graph.nodes().map(id => [id, graph.node(id).order as number]));
+  }
+
+  test("uncrosses two edges", () => {
+    const ranks = { a: 0, b: 0, c: 1, d: 1 };
+    const order = ordered(
+      [
+        ["a", "d"],
+        ["b", "c"],
+        ["a", "c"],
+      ],
+      ranks,
+    );
+    const crossed = (order.a ?? 0) < (order.b ?? 0) === (order.d ?? 0) > (order.c ?? 0);
+    expect(crossed).toBe(false);
+  });
+
+  test("gives every node of a rank a place of its own", () => {
+    const ranks = { a: 0, b: 0, c: 0, d: 2 };
+    const order = ordered(
+      [
+        ["a", "d"],
+        ["c", "d"],
+      ],
+      ranks,
+    );
+    expect([order.a, order.b, order.c].sort()).toEqual([0, 1, 2]);
+    expect(order.d).toBe(0);
   });
 });
 

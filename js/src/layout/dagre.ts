@@ -1,6 +1,7 @@
 // Layered layout of one graph. Runs in a worker where there is one.
 import { Graph as Dagre, layout } from "@dagrejs/dagre";
 import type { Graph } from "./graph";
+import { orderNodes } from "./order";
 
 export interface Point {
   readonly x: number;
@@ -16,9 +17,6 @@ export interface Placed {
   readonly edges: readonly (readonly Point[])[];
 }
 
-/** Above this the last touches to the order of a rank cost as much as all the rest. */
-const LARGE = 40;
-
 export function place(graph: Graph): Placed {
   const dagre = new Dagre({ multigraph: true });
   // Tight trees give drawings as compact as dagre's default ranks in little more than half the time.
@@ -27,7 +25,7 @@ export function place(graph: Graph): Placed {
   graph.edges.forEach((edge, at) => {
     dagre.setEdge(edge.from, edge.to, {}, String(at));
   });
-  layout(dagre, { disableOptimalOrderHeuristic: graph.nodes.length > LARGE });
+  layout(dagre, { customOrder: orderNodes });
   const size = dagre.graph();
   return {
     width: size.width ?? 0,

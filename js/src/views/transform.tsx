@@ -31,11 +31,10 @@ function Stages({ trace, shown }: { trace: Trace; shown: Shown }) {
   const hits = useMemo(() => findAll(trace, index, state.stage, state.search), [trace, state.stage, state.search]);
   const open = (pane: "source" | "graph"): boolean => !state.closed.includes(pane);
   const withSource = open("source") && shown.report.sources.length > 0;
-  const panes = `panes${withSource ? " with-source" : ""}${open("graph") ? " with-graph" : ""}`;
   return (
     <div class="transform">
       <Toolbar shown={shown} trace={trace} hits={hits} />
-      <div class={panes}>
+      <div class={withSource ? "panes with-source" : "panes"}>
         {withSource && (
           <section class="pane source scrolls" aria-label="Source">
             <Sources shown={shown} peek={false} />

@@ -30,8 +30,8 @@ interface Spot {
 export function useZoom(svg: RefObject<SVGSVGElement | null>, size: Size | null, spot: Spot | null): View {
   const frame = useRef<HTMLDivElement>(null);
   const [box, setBox] = useState<Box>({ x: 0, y: 0, width: 1, height: 1 });
-  const fit = (): void => setBox(fitted(size, frame.current));
-  useEffect(fit, [size]);
+  useEffect(() => setBox(fitted(size, frame.current, LEGIBLE)), [size]);
+  const fit = (): void => setBox(fitted(size, frame.current, 0));
   useEffect(() => {
     if (spot) setBox(before => around(before, spot));
   }, [size, spot]);
@@ -44,11 +44,14 @@ export function useZoom(svg: RefObject<SVGSVGElement | null>, size: Size | null,
   return { frame, viewBox: `${box.x} ${box.y} ${box.width} ${box.height}`, by, fit };
 }
 
-/** All of it where that is legible, else its top at a legible size. */
-function fitted(size: Size | null, frame: HTMLElement | null): Box {
+/** A smaller scale than this cannot be read. */
+const LEGIBLE = 0.55;
+
+/** All of it, or its top where all of it would be smaller than `least`. */
+function fitted(size: Size | null, frame: HTMLElement | null, least: number): Box {
   if (!size || !frame) return { x: 0, y: 0, width: 1, height: 1 };
   const { clientWidth, clientHeight } = frame;
-  const scale = Math.max(0.55, Math.min(1, clientWidth / size.width, clientHeight / size.height));
+  const scale = Math.max(least, Math.min(1, clientWidth / size.width, clientHeight / size.height));
   const width = clientWidth / scale;
   const height = clientHeight / scale;
   return { x: (size.width - width) / 2, y: size.height < height ? (size.height - height) / 2 : 0, width, height };
