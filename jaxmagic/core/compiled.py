@@ -26,15 +26,21 @@ def _function(numbers: dict[tuple, int], members: list[Entry], texts: "_Texts") 
     first = members[0]
     parents = [each.parent.group for each in members if each.parent is not None]
     inside = all(each.nested for each in members)
+    traces = tuple(texts.trace(entry) for entry in members)
     return Compiled(
         id=numbers[first.group],
         name=first.subject.name,
         kind=first.kind_in_the_end,
         span=first.span,
         parent=numbers.get(parents[0]) if inside and parents else None,
-        library=first.subject.owner != "user",
-        traces=tuple(texts.trace(entry) for entry in members),
+        library=first.subject.owner != "user" and not any(map(_holds_user_code, traces)),
+        traces=traces,
     )
+
+
+def _holds_user_code(trace: Trace) -> bool:
+    """Whether the user's own lines are in the program, as a model is in that of a sampler."""
+    return trace.program is not None and bool(trace.program.frames)
 
 
 class _Texts:
@@ -49,7 +55,8 @@ class _Texts:
         name = entry.subject.name
         jaxpr = entry.jaxpr if entry.shown is None else entry.shown
         found: dict[str, Any] = {}
-        if jaxpr is not None and entry.subject.owner == "user":
+        shown = entry.subject.owner == "user" or not entry.nested
+        if jaxpr is not None and shown:
             with self._limits.guard(f"the jaxpr of {name}"):
                 found["program"] = program(jaxpr, is_user=self._is_user, name=name, kind=entry.kind)
             with self._limits.guard(f"the constants of {name}"):
@@ -57,7 +64,7 @@ class _Texts:
         if entry.executable is not None:
             with self._limits.guard(f"the cost of {name}"):
                 found["cost"] = cost(entry.executable)
-        if self._hlo and entry.subject.owner == "user":
+        if self._hlo and shown:
             found |= self._listings(entry, name)
         return Trace(
             reason=entry.reason,

@@ -1,9 +1,10 @@
 """Why JAX traced a function: what differs from its nearest earlier trace, across all cells of a session."""
 
+import re
 import threading
 import weakref
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxmagic.core.jax_internals import UNNAMED
 from jaxmagic.core.ownership import Subject
@@ -19,7 +20,7 @@ class History:
 
     def __init__(self) -> None:
         self._signatures: weakref.WeakKeyDictionary[Any, list[Signature]] = weakref.WeakKeyDictionary()
-        self._definitions: dict[tuple, int] = {}
+        self._definitions: dict[tuple, _Place] = {}
         self._lock = threading.Lock()
 
     def reason(self, fun: Any, subject: Subject, new: Signature, past: list[Signature]) -> Reason:
@@ -51,16 +52,16 @@ class History:
 
     def _remember(self, fun: Any, subject: Subject, signatures: list[Signature]) -> None:
         self._signatures[fun] = signatures[-100:]
-        code = subject.code
-        if code is not None:
-            self._definitions[subject.form, fingerprint(code)] = id(code)
+        if subject.code is not None:
+            self._definitions[_definition(subject, subject.code)] = _Place.of(subject.code)
 
     def _first(self, subject: Subject) -> Reason:
-        code = subject.code
-        before = self._definitions.get((subject.form, fingerprint(code))) if code is not None else None
-        if before is None:
+        code, before = subject.code, None
+        if code is not None:
+            before = self._definitions.get(_definition(subject, code))
+        if code is None or before is None or before.is_elsewhere(code):
             return Reason("first call", text="first call")
-        if before == id(code):
+        if before.code == id(code):
             return Reason(
                 "new function object",
                 text=f"a new function object made from the same definition of {subject.name}: JAX's cache goes by "
@@ -70,6 +71,34 @@ class History:
             "cell run again",
             text=f"the code that defines {subject.name} was run again, unchanged: that made a new function",
         )
+
+
+class _Place(NamedTuple):
+    """Where a definition was last met."""
+
+    code: int
+    """`id` of the code object: running a cell again makes another one, running a loop does not."""
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, code: CodeType) -> "_Place":
+        return cls(id(code), _EXECUTION_COUNT.sub("<ipython-input-", code.co_filename), code.co_firstlineno)
+
+    def is_elsewhere(self, code: CodeType) -> bool:
+        """Whether `code` is a second definition that only reads the same."""
+        place = _Place.of(code)
+        if place.file == self.file:
+            return place.line != self.line
+        return code.co_name == "<lambda>"
+
+
+_EXECUTION_COUNT = re.compile(r"^<ipython-input-\d+-")
+"""Plain IPython counts executions in the name of a cell, whose rest depends on its text alone."""
+
+
+def _definition(subject: Subject, code: CodeType) -> tuple:
+    return (subject.form, fingerprint(code))
 
 
 history = History()

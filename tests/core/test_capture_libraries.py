@@ -134,6 +134,23 @@ def test_functions_of_optax_inside_a_step_are_folded(notebook: Notebook):
     assert "state[0].mu['w']: f32[3]" in inputs(seen.only("step"))
 
 
+def test_a_sampler_that_runs_the_users_model_is_not_folded(notebook: Notebook):
+    seen = notebook.trace("""
+        import numpyro
+        from numpyro.infer import MCMC, NUTS
+        def model(y):
+            scale = numpyro.sample("scale", numpyro.distributions.LogNormal())
+            numpyro.sample("y", numpyro.distributions.Normal(0.0, scale * 2), obs=y)
+        mcmc = MCMC(NUTS(model), num_warmup=5, num_samples=5, progress_bar=False)
+        mcmc.run(jax.random.key(0), jnp.ones(3))
+    """)
+    assert seen.error is None
+    (sampler,) = [each for each in seen.functions if not each.library]
+    assert sampler.parent is None
+    assert sampler.traces[0].program is not None
+    assert all(each.traces[0].program is None for each in seen.functions if each.library)
+
+
 def test_what_jax_jits_itself_is_not_listed(notebook: Notebook):
     seen = notebook.trace(
         "x = jnp.ones((3, 3))\njnp.linalg.inv(x + jnp.eye(3))\njax.random.normal(jax.random.key(0), (2,))"

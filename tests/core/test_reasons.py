@@ -97,6 +97,11 @@ def test_a_cell_run_again_below_new_lines_is_still_the_same(notebook: Notebook):
     assert why(notebook, "# a comment\n\n" + cell, "g").kind == "cell run again"
 
 
+def test_two_definitions_that_read_the_same_are_two(notebook: Notebook):
+    seen = notebook.trace("a = jax.jit(lambda x: x + 1)\nb = jax.jit(lambda x: x + 1)\na(x), b(x)")
+    assert [each.traces[0].reason.kind for each in seen.functions] == ["first call", "first call"]
+
+
 def test_a_cleared_cache_is_named(notebook: Notebook):
     notebook.trace("f(params, x)")
     assert why(notebook, "f.clear_cache()\nf(params, x)").kind == "cache cleared"
