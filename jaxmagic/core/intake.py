@@ -3,17 +3,25 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
 
 from jaxmagic.core.delivery import Delivery, Site, TapStopped
 from jaxmagic.core.interrupts import Interrupts
-from jaxmagic.core.keeping import Keeper
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.series import Arrival, Name, Series
+from jaxmagic.core.tracks import About, Keep, Track, series_of
 from jaxmagic.records import Summary
+
+_PAUSE = 0.02
+"""Seconds that events may wait in the inbox, and between two looks for an interrupt."""
+
+_MOST_WAITING = 256
+"""Events of one site, or fewer where they are large."""
+
+_MOST_WAITING_BYTES = 2**20
 
 _runs: list["Intake"] = []
 
@@ -22,27 +30,6 @@ def receive(site: Site, delivery: Delivery, arrays: Sequence[np.ndarray]) -> Non
     """Hands a delivery to the run that is current, which need not be the one whose tap it was; else drops it."""
     if _runs:
         _runs[-1].take(site, delivery, arrays)
-
-
-@dataclass(frozen=True)
-class Keep:
-    """What to keep of each series."""
-
-    first: int = 64
-    last: int = 64
-    spaced: int = 4096
-    every: int = 1
-    bytes: int = 64 * 2**20
-    """Of all values together; beyond it the largest series are thinned out."""
-
-
-@dataclass(frozen=True)
-class About:
-    """What a site's tap sends: names in the order of its values, and which of its conditions is which."""
-
-    names: tuple[Name, ...]
-    alert: int | None = None
-    stop: int | None = None
 
 
 class Intake:
@@ -55,17 +42,18 @@ class Intake:
         self._wants = wants
         self._limits = limits
         self._lock = threading.Lock()
-        self._tracks: dict[Site, _Track | None] = {}
-        self._counters: dict[Name, _Counter] = {}
+        self._tracks: dict[Site, Track | None] = {}
+        self._counters: dict[Name, count] = {}
         self._numbers = count()
-        self._unchecked = 0
-        self._began = 0.0
+        self._host_s = 0.0
+        self.began = 0.0
+        self._next = 0.0
         self._sinks: list[Callable[[Arrival], None]] = []
         self._interrupts = Interrupts()
 
     def start(self) -> None:
         """Makes this the current run."""
-        self._began = time.perf_counter()
+        self.began = time.perf_counter()
         self._interrupts.start()
         _runs.append(self)
 
@@ -81,147 +69,85 @@ class Intake:
     def take(self, site: Site, delivery: Delivery, arrays: Sequence[np.ndarray]) -> None:
         """Receives one delivery.
 
+        The program waits meanwhile, so most of the work is left for later and done for many at once, which is twice
+        as fast as one by one between two pieces of compiled code.
+
         Raises:
             TapStopped: the condition to stop on holds.
             KeyboardInterrupt: Ctrl-C came while the program ran.
         """
-        begun = time.perf_counter()
-        try:
-            self._look_for_interrupt()
-            with self._lock:
-                arrival, track = self._record(site, delivery, arrays, begun)
-            if arrival is not None:
-                self._pass_on(arrival)
-                self._stop_if_asked(arrival, track)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            raise
-        finally:
-            track = self._tracks.get(site)
-            if track is not None:
-                track.host_s += time.perf_counter() - begun
+        now = time.perf_counter()
+        track = self._tracks.get(site) or self._track(site)
+        if track is None:
+            return
+        waiting = track.wait(now, delivery, arrays, self._numbers)
+        if now > self._next or delivery.conditions or waiting * delivery.bytes > _MOST_WAITING_BYTES:
+            self._attend(now)
+        elif waiting > _MOST_WAITING:
+            self.flush()
+        self._host_s += time.perf_counter() - now
+
+    def flush(self) -> None:
+        """Sorts in what waits, and passes it on. Live views call it, lest the last events of a burst be late."""
+        with self._lock:
+            arrived = [(track, track.sort_in()) for track in self._all()]
+            if sum(track.kept_bytes for track in self._all()) > self._keep.bytes:
+                self._save_memory()
+        wanted = [
+            (track, raw) for track, events in arrived if self._sinks or track.about.stop is not None for raw in events
+        ]
+        for track, raw in sorted(wanted, key=lambda each: each[1][0]):
+            self._pass_on(track.arrival(raw), track)
 
     def series(self) -> tuple[Series, ...]:
         """One for each name, in the order in which they first came."""
+        with suppress(TapStopped):
+            self.flush()
         with self._lock:
-            tracks = [track for track in self._tracks.values() if track is not None]
-            kept: dict[Name, list[tuple[Arrival, int]]] = {name: [] for name in self._counters}
-            cost = {name: [0, 0.0] for name in self._counters}
-            for track in tracks:
-                for arrival in track.keeper.events():
-                    for index, name in enumerate(arrival.names):
-                        if arrival.steps[index] >= 0:
-                            kept[name].append((arrival, index))
-                for name in track.names:
-                    cost[name][0] += track.bytes // len(track.names)
-                    cost[name][1] += track.host_s / len(track.names)
-            return tuple(
-                Series(name, kept[name], counter.count, (int(cost[name][0]), cost[name][1]))
-                for name, counter in self._counters.items()
-                if counter.count
-            )
+            tracks = self._all()
+            each_s = self._host_s / max(1, sum(track.total for track in tracks))
+            return tuple(series_of(name, tracks, each_s, self.began) for name in self._counters)
 
-    def _record(
-        self, site: Site, delivery: Delivery, arrays: Sequence[np.ndarray], now: float
-    ) -> tuple[Arrival | None, "_Track | None"]:
-        track = self._tracks.get(site) or self._track(site, delivery.bytes)
-        if track is None:
-            return None, None
-        track.bytes += delivery.bytes
-        alerts: tuple[bool, ...] = ()
-        if delivery.conditions:
-            held, alerts = track.read_marks(delivery, arrays)
-            if not any(held):  # the cheap test in the program was too anxious
-                return None, None
-            steps = tuple([next(each) if hit else -1 for each, hit in zip(track.counters, held, strict=True)])
-        else:
-            steps = tuple([next(each) for each in track.counters])
-        if not (track.keeper.wants() or any(alerts)):
-            track.keeper.skip()
-            return None, track
-        copies = tuple([np.array(array) for array in arrays])
-        arrival = Arrival(next(self._numbers), now - self._began, track.names, steps, delivery, copies, alerts)
-        track.keeper.add(arrival)
-        self._save_memory(delivery.bytes)
-        return arrival, track
+    def _attend(self, now: float) -> None:
+        if now > self._next:
+            self._next = now + _PAUSE
+            if self._interrupts.interrupted():
+                self.interrupted = True
+                raise KeyboardInterrupt
+        try:
+            self.flush()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
 
-    def _track(self, site: Site, size: int) -> "_Track | None":
-        if site in self._tracks:
-            return None
-        about = site.about
-        wanted = isinstance(about, About) and any(map(self._wants, about.names))
-        track = self._tracks[site] = _Track(site, self._keep, size, self._counters) if wanted else None
-        return track
+    def _all(self) -> list[Track]:
+        return [track for track in list(self._tracks.values()) if track is not None]
 
-    def _save_memory(self, size: int) -> None:
-        """Thins out the largest tracks, looking only once an eighth of the budget has come in."""
-        self._unchecked += size
-        if self._unchecked < self._keep.bytes // 8:
-            return
-        self._unchecked = 0
-        tracks = [track for track in self._tracks.values() if track is not None]
-        while sum(track.kept_bytes for track in tracks) > self._keep.bytes:
-            largest = max(tracks, key=lambda track: track.kept_bytes)
-            if not largest.keeper.thin():
+    def _track(self, site: Site) -> Track | None:
+        """Made at the first delivery of a site that sends what this run asked for."""
+        with self._lock:
+            if site not in self._tracks:
+                about = site.about
+                wanted = isinstance(about, About) and any(map(self._wants, about.names))
+                self._tracks[site] = Track(site, self._keep, self._counters) if wanted else None
+            return self._tracks[site]
+
+    def _save_memory(self) -> None:
+        """Thins out the largest tracks until the budget is kept."""
+        while sum(track.kept_bytes for track in self._all()) > self._keep.bytes:
+            if not max(self._all(), key=lambda track: track.kept_bytes).thin():
                 return
 
-    def _pass_on(self, arrival: Arrival) -> None:
+    def _pass_on(self, arrival: Arrival, track: Track) -> None:
         for sink in self._sinks:
             with self._limits.guard("a consumer of tapped values"):
                 sink(arrival)
-
-    def _stop_if_asked(self, arrival: Arrival, track: "_Track | None") -> None:
-        if track is None or track.about.stop is None or not any(arrival.alerts):
-            return
-        marks = arrival.delivery.marks_of(arrival.arrays)[track.about.stop]
-        for index in np.flatnonzero(marks):
-            condition = track.site.marks[track.about.stop].text
-            self.stopped = TapStopped(_message(arrival, int(index), condition))
-            raise self.stopped
-
-    def _look_for_interrupt(self) -> None:
-        if self._interrupts.due() and self._interrupts.interrupted():
-            raise KeyboardInterrupt
-
-
-class _Counter:
-    """Counts the events of a series; iterating it is one step."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __next__(self) -> int:
-        self.count += 1
-        return self.count - 1
-
-
-class _Track:
-    """The deliveries of one site."""
-
-    def __init__(self, site: Site, keep: Keep, size: int, counters: dict[Name, _Counter]) -> None:
-        self.site = site
-        self.about: About = site.about
-        self.names = self.about.names
-        self.counters = [counters.setdefault(name, _Counter()) for name in self.names]
-        fits = max(1, keep.bytes // 8 // max(1, size))
-        self.keeper: Keeper[Arrival] = Keeper(min(keep.first, fits), min(keep.last, fits), keep.spaced, keep.every)
-        self.bytes = 0
-        self.host_s = 0.0
-        self._size = size
-
-    @property
-    def kept_bytes(self) -> int:
-        return len(self.keeper) * self._size
-
-    def read_marks(self, delivery: Delivery, arrays: Sequence[np.ndarray]) -> tuple[Sequence[bool], tuple[bool, ...]]:
-        """For each value whether it was asked for, and whether it is worth an alert."""
-        marks = delivery.marks_of(arrays)
-        held = marks[-1] if delivery.gated else np.ones(len(self.names), bool)
-        rows = [row for row in (self.about.alert, self.about.stop) if row is not None]
-        alerts: list[bool] = list(np.any(marks[rows], axis=0)) if rows else []
-        return held.tolist(), tuple(map(bool, alerts))
+        if track.about.stop is not None and any(arrival.alerts) and self.stopped is None:
+            marks = arrival.delivery.marks_of(arrival.arrays)[track.about.stop]
+            for index in np.flatnonzero(marks):
+                condition = track.site.marks[track.about.stop].text
+                self.stopped = TapStopped(_message(arrival, int(index), condition))
+                raise self.stopped
 
 
 def _message(arrival: Arrival, index: int, condition: str) -> str:

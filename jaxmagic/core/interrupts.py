@@ -4,10 +4,6 @@ import os
 import signal
 import socket
 import threading
-import time
-
-_PAUSE = 0.02
-"""Seconds between two looks: a look costs a system call, and callbacks come every few microseconds."""
 
 
 class Interrupts:
@@ -17,7 +13,6 @@ class Interrupts:
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
         self._before = -1
-        self._next = 0.0
 
     def start(self) -> None:
         """Installs the descriptor; does nothing off the main thread, where Python allows none."""
@@ -37,14 +32,6 @@ class Interrupts:
         self._reader.close()
         self._writer.close()
         self._reader = self._writer = None
-
-    def due(self) -> bool:
-        """Whether it is time for another look."""
-        now = time.monotonic()
-        if now < self._next:
-            return False
-        self._next = now + _PAUSE
-        return True
 
     def interrupted(self) -> bool:
         """Whether an interrupt arrived since the last look; on any thread."""

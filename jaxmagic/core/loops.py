@@ -4,6 +4,7 @@ Done right before lowering and after all transformations, so that what is counte
 and the backward scan of a gradient alike.
 """
 
+import weakref
 from typing import Any
 
 from jax import lax
@@ -32,7 +33,15 @@ def number_loops(closed: Any) -> Any:
     Where lanes of a while-loop may end apart, its taps also learn which lanes still run. Loops inside of primitives
     that are not known here count for themselves alone.
     """
-    return pass_down(closed, [], counting=True) if _has_tap_in_loop(closed, looping=False) else closed
+    if closed not in _numbered:
+        # JAX finds a compiled program by its jaxpr, which must therefore be the same one each time.
+        needed = _has_tap_in_loop(closed, looping=False)
+        _numbered[closed] = pass_down(closed, [], counting=True) if needed else None
+    numbered = _numbered[closed]
+    return closed if numbered is None else numbered
+
+
+_numbered: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def _has_tap_in_loop(jaxpr: Any, *, looping: bool) -> bool:

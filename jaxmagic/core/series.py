@@ -24,9 +24,10 @@ class Name(NamedTuple):
 class Arrival(NamedTuple):
     """One delivery as it was kept: raw, read when somebody looks."""
 
+    names: tuple[Name, ...]
     number: int
     time: float
-    names: tuple[Name, ...]
+    """Seconds on the clock of `time.perf_counter`."""
     steps: tuple[int, ...]
     """For each name which event of its series this is; -1 where the gate did not hold for it."""
     delivery: Delivery
@@ -36,8 +37,8 @@ class Arrival(NamedTuple):
     def read(self) -> Parcel:
         return self.delivery.read(self.arrays)
 
-    def event(self, index: int, *, whole: bool = True) -> TapEvent:
-        """The record of the value at `index`; without the value itself unless `whole`."""
+    def event(self, index: int, *, began: float = 0.0, whole: bool = True) -> TapEvent:
+        """The record of the value at `index` in a run that began at `began`; with the value itself if `whole`."""
         parcel, part = self.read(), self.delivery.parts[index]
         value = parcel.values[index]
         lanes = part.shape[: sum(part.lanes)]
@@ -48,7 +49,7 @@ class Arrival(NamedTuple):
             loop=parcel.loop,
             lanes=lanes,
             device=parcel.device,
-            time=self.time,
+            time=self.time - began,
             summary=value if reduced else summarize(value),
             value=plain(value) if whole and not reduced else None,
             active=_active(parcel.active, self.delivery.active, part),
@@ -64,9 +65,12 @@ class Series:
         total: how many events came; `len(series)` of them were kept.
     """
 
-    def __init__(self, name: Name, arrivals: list[tuple[Arrival, int]], total: int, cost: tuple[int, float]) -> None:
+    def __init__(
+        self, name: Name, arrivals: list[tuple[Arrival, int]], total: int, cost: tuple[int, float], began: float
+    ) -> None:
         self.name = name
         self.total = total
+        self._began = began
         self._arrivals = sorted(arrivals, key=lambda kept: kept[0].number)
         self._bytes, self._host_s = cost
 
@@ -117,7 +121,7 @@ class Series:
         """
         import pandas as pd
 
-        events = [arrival.event(index) for arrival, index in self._arrivals]
+        events = [arrival.event(index, began=self._began) for arrival, index in self._arrivals]
         rows = [{"step": e.step, "loop": e.loop, "time": e.time, "device": e.device, **_columns(e)} for e in events]
         return pd.DataFrame(rows)
 
@@ -126,7 +130,7 @@ class Series:
         size = max(1, max((_size(arrival, index) for arrival, index in self._arrivals), default=1))
         stride = max(1, -(-len(self) * size // max(1, elements)))
         events = [
-            arrival.event(index, whole=size <= elements and position % stride == 0)
+            arrival.event(index, began=self._began, whole=size <= elements and position % stride == 0)
             for position, (arrival, index) in enumerate(self._arrivals)
         ]
         ways = dict.fromkeys(arrival.delivery.way for arrival, _ in self._arrivals)

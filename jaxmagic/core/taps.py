@@ -1,8 +1,9 @@
 """`%%jaxtap` without a notebook: taps named values of the user's functions while they run, compiled or not."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from jaxmagic.core.conditions import Condition, condition
 from jaxmagic.core.delivery import Site, TapStopped
 from jaxmagic.core.edits import Edits
 from jaxmagic.core.identity import fresh
-from jaxmagic.core.intake import About, Intake, Keep, receive
+from jaxmagic.core.intake import Intake, receive
 from jaxmagic.core.lanes import marked_branches
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.loops import number_loops
@@ -24,6 +25,7 @@ from jaxmagic.core.ownership import subject_of
 from jaxmagic.core.policy import Policy
 from jaxmagic.core.series import Arrival, Name, Series
 from jaxmagic.core.staging import Staging
+from jaxmagic.core.tracks import About, Keep
 from jaxmagic.core.wanted import Wanted
 from jaxmagic.core.wrapping import wrapped
 
@@ -126,6 +128,11 @@ class Taps:
         """Has `sink` called with every arrival, from any thread, while the program waits: be quick, don't use JAX."""
         self._intake.on_event(sink)
 
+    def flush(self) -> None:
+        """Passes on what has come but waits to be sorted in; live views call it a few times a second."""
+        with suppress(TapStopped):
+            self._intake.flush()
+
     def series(self) -> tuple[Series, ...]:
         """What came ashore so far, by name."""
         return self._intake.series()
@@ -160,6 +167,8 @@ class Taps:
     def _run(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
         """Around running a program: XLA knows no cause of a failed callback, so the one that we kept is raised."""
         __tracebackhide__ = True
+        tracer = sys.gettrace()
+        sys.settrace(None)  # on Python 3.11 it would be told of every call inside of JAX and of every callback
         try:
             return inner(*args, **kwargs)
         except jax.errors.JaxRuntimeError:
@@ -169,6 +178,8 @@ class Taps:
             if self._intake.stopped is not None:
                 raise self._intake.stopped from None
             raise
+        finally:
+            sys.settrace(tracer)
 
     def _raise_if_failed(self) -> None:
         error, self._edits.error = self._edits.error, None
