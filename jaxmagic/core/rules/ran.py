@@ -112,8 +112,14 @@ def _meaning(observed: Observed, file: str, name: str) -> str:
 
 def imports(file: str) -> dict[str, str]:
     """Names that a file's imports bind, and what they stand for."""
+    tree = source.tree(file)
+    return {} if tree is None else _imports(tree)
+
+
+@lru_cache(maxsize=64)
+def _imports(tree: ast.Module) -> dict[str, str]:
     found = {}
-    for node in ast.walk(source.tree(file) or ast.Module([], [])):
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 for each in names:
