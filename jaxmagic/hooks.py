@@ -1,14 +1,14 @@
 """What jaxmagic installs in an IPython shell, and its removal: an input transformer and two events."""
 
-import ast
-import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
-CELL_MAGICS = ("jaxtrace",)
+from jaxmagic.magics.line import call_for
+
+CELL_MAGICS = ("jaxtrace", "jaxnojit")
 
 
 class CellRun(Protocol):
@@ -54,7 +54,7 @@ class Hooks:
         magic = _magic_of(lines)
         if magic is None:
             return lines
-        call = _call(magic, lines[0])
+        call = call_for(magic, lines[0])
         for number, text in enumerate(lines[1:], 1):
             stripped = text.strip()
             if _magic_of([text]) is not None:
@@ -101,18 +101,21 @@ def begin(magic: str, line: str) -> None:
 
 
 def load(shell: InteractiveShell) -> None:
-    from jaxmagic.magics import JaxMagic
+    from jaxmagic.magics import JaxMagic, all_magics
 
     unload(shell)
-    magics = JaxMagic(shell)
-    shell.register_magics(magics)
-    hooks = Hooks(shell, magics.begin)
+    settings = JaxMagic(parent=shell)
+    shell.configurables.append(settings)
+    magics = {each.name: each for each in all_magics(shell, settings)}
+    for each in magics.values():
+        shell.register_magics(each)
+    hooks = Hooks(shell, lambda magic, line: magics[magic].begin(line))
     hooks.install()
     _hooks[id(shell)] = hooks
 
 
 def unload(shell: InteractiveShell) -> None:
-    from jaxmagic.magics import JaxMagic
+    from jaxmagic.magics import JaxMagic, ReportMagics
 
     hooks = _hooks.pop(id(shell), None)
     if hooks is None:
@@ -121,8 +124,12 @@ def unload(shell: InteractiveShell) -> None:
     for kind in shell.magics_manager.magics.values():
         for name in CELL_MAGICS:
             kind.pop(name, None)
-    shell.magics_manager.registry.pop(JaxMagic.__name__, None)
-    shell.configurables[:] = [one for one in shell.configurables if not isinstance(one, JaxMagic)]
+    for one in shell.configurables:
+        if isinstance(one, ReportMagics):
+            one.unloaded()
+            shell.magics_manager.registry.pop(type(one).__name__, None)
+    ours = (JaxMagic, ReportMagics)
+    shell.configurables[:] = [one for one in shell.configurables if not isinstance(one, ours)]
 
 
 def _magic_of(lines: list[str]) -> str | None:
@@ -130,24 +137,6 @@ def _magic_of(lines: list[str]) -> str | None:
     first = lines[0].split(maxsplit=1)[0] if lines and lines[0].strip() else ""
     name = first.removeprefix("%%")
     return name if first.startswith("%%") and name in CELL_MAGICS else None
-
-
-def _call(magic: str, line: str) -> str:
-    options = line.strip().removeprefix(f"%%{magic}").strip()
-    return f"__import__('jaxmagic.hooks').hooks.begin({magic!r}, {options!r})\n"
-
-
-_CALL = re.compile(r"__import__\('jaxmagic\.hooks'\)\.hooks\.begin\((.+)\)\n")
-
-
-def as_typed(text: str) -> str:
-    """The text of a cell with its magic's line as the user wrote it, from the text that IPython compiled."""
-
-    def magic_line(call: re.Match[str]) -> str:
-        magic, options = ast.literal_eval(f"({call[1]})")
-        return f"%%{magic} {options}".rstrip() + "\n"
-
-    return _CALL.sub(magic_line, text, count=1)
 
 
 def _refusal(magic: str, other: str) -> str:

@@ -510,6 +510,81 @@ class Comparison(Record):
     right_s: float = 0.0
 
 
+class RanInPython(Record):
+    """A jitted function whose calls ran in Python, operation by operation."""
+
+    name: str
+    span: Span | None
+    calls: int
+    carrier: bool = False
+    """It was not asked for, but contains a function that was."""
+
+
+class StillTraced(Record):
+    """What another transformation than jit traced while jit was off."""
+
+    function: str
+    transforms: tuple[str, ...]
+    """Innermost first: `vmap ×32`, `grad`, `remat`, …"""
+    span: Span
+    """The definition of the function."""
+    call: Span | None = None
+    """The user's line that asked for it."""
+    times: int = 1
+
+
+class LineCost(Record):
+    """What one line of the user's spent on operations that ran one by one."""
+
+    span: Span
+    operations: int
+    """Programs sent to the device, most of them of a single operation."""
+    seconds: float
+    """Wall seconds since the operation before, wherever that was."""
+
+
+class LineValue(Record):
+    """A real value after a line, in one run of it: a call of the function, or a turn of the loop around the line."""
+
+    span: Span
+    function: str
+    name: str
+    """The variable, with the path of the array in it: `params['w1']`; `return` for what the function returned."""
+    run: int
+    """From 0."""
+    kept: Literal["first", "last", "branch"]
+    """Why this run is shown: one of the first three, of the last three, or it took other lines than those before."""
+    aval: Aval
+    text: str = ""
+    """The value, where it is small."""
+    summary: Summary | None = None
+    lanes: tuple[int, ...] = ()
+    """Sizes of the leading axes of `summary` and `text` that are vmapped; `aval` is per example."""
+
+
+class NoJit(Record):
+    """A cell that ran without jit, everywhere or for some functions."""
+
+    scope: str
+    """Where jit was off: `everywhere`, `only in f, g`, `everywhere but in f`."""
+    lasting: bool = False
+    """It stays off for later cells, until `%jaxnojit off`."""
+    functions: tuple[RanInPython, ...] = ()
+    operations: int = 0
+    """Programs sent to the device one by one."""
+    costs: tuple[LineCost, ...] = ()
+    """Dearest line first."""
+    values: tuple[LineValue, ...] = ()
+    """In order of the source."""
+    runs: int = 0
+    """Runs of lines whose values were looked at; those not kept are dropped."""
+    traced: tuple[StillTraced, ...] = ()
+    unreached: tuple[str, ...] = ()
+    """Functions asked for that did not run in Python, and why: one sentence each."""
+    stopped: str = ""
+    """Where the budget ended."""
+
+
 # ------------------------------------------------------------------------------------------- report
 
 
@@ -551,6 +626,8 @@ class Report(Record):
     results: tuple[str, ...] = ()
     """Text of what the cell displayed as its value."""
     comparison: Comparison | None = None
+    nojit: NoJit | None = None
+    """What ran without jit, in `jaxnojit` mode."""
     findings: tuple[Finding, ...] = ()
     failure: Failure | None = None
     limits: tuple[str, ...] = ()

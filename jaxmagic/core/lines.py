@@ -7,21 +7,18 @@ from types import CodeType, FrameType
 from typing import Any
 
 from jaxmagic.core import syntax
-from jaxmagic.core.attributes import MISSING, attribute
 from jaxmagic.core.jax_internals import PIECES
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.policy import Policy
+from jaxmagic.core.stored import stored_values
 from jaxmagic.core.stores import Position, Store
 from jaxmagic.core.transforms import transforms
 from jaxmagic.core.values import leaves
-from jaxmagic.core.ways import MOST_SHAPES, MOST_WAYS, Found, Function, Role, Seen, Way
+from jaxmagic.core.ways import MOST_SHAPES, MOST_WAYS, Found, Function, Role, Seen, Way, span_of
 from jaxmagic.records import Call, Hint, Span
 
 MOST_LEAVES = 24
 """Arrays described in one variable; further ones are counted."""
-
-_OPTIMIZED = 0x01
-"""Flag of code whose local variables are not a mapping of the user's choice."""
 
 
 class LineRecord:
@@ -70,8 +67,7 @@ class LineRecord:
     def stepped(self, frame: FrameType, line: int) -> bool:
         with self._lock:
             function = self._function(frame.f_code)
-            wanted = function.stores.get(line)
-            held = self._held(function, frame, wanted) if wanted else []
+            held = self._held(function, frame, line)
             if not held:
                 return False
             way = self._way_of(function, frame)
@@ -164,17 +160,10 @@ class LineRecord:
                 if found[0]:
                     yield name, found
 
-    def _held(self, function: Function, frame: FrameType, wanted: tuple[Store, ...]) -> list[tuple[Store, Found]]:
-        values = frame.f_locals
-        if not function.code.co_flags & _OPTIMIZED and type(values) is not dict:
-            return []  # the user's own mapping, given to `exec` or by a metaclass
-        here = function.position(frame.f_lasti)
-        held = []
-        for store in wanted:
-            if store.inside is None or _holds(store.inside, here):
-                found = leaves(_value(store, values, frame.f_globals), self._cap, self._policy.owns)
-                held += [(store, found)] if found[0] else []
-        return held
+    def _held(self, function: Function, frame: FrameType, line: int) -> list[tuple[Store, Found]]:
+        stored = stored_values(function, frame, line)
+        held = [(store, leaves(value, self._cap, self._policy.owns)) for store, value in stored]
+        return [(store, found) for store, found in held if found[0]]
 
     def _note(self, way: Way, role: Role, name: str, position: Position, found: Found) -> bool:
         self._now += 1
@@ -184,15 +173,6 @@ class LineRecord:
                 f"{way.function.name}: {name} had over {MOST_SHAPES} shapes in a line; the rest are left out"
             )
         return bool(new)
-
-
-def _value(store: Store, values: Any, global_values: dict[str, Any]) -> Any:
-    value = (global_values if store.is_global else values).get(store.base or store.name, MISSING)
-    return attribute(value, store.attribute) if store.attribute else value
-
-
-def _holds(outer: Position, inner: Position) -> bool:
-    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
 
 
 def _span(code: CodeType) -> Span:
@@ -209,13 +189,7 @@ def _hints(way: Way) -> Iterator[Hint]:
 
 def _hint(way: Way, key: tuple[Role, str, Position], shape: Found, seen: Seen) -> Hint:
     role, name, position = key
-    code = way.function.code
-    if role == "argument":
-        span = syntax.parameter_span(code, name)
-    elif role == "returned":
-        span = syntax.return_span(code, position)
-    else:
-        span = syntax.statement_span(code.co_filename, position)
+    span = span_of(way.function.code, name, role, position)
     return Hint(span, way.function.name, way.number, name, role, *shape, times=seen.times)
 
 

@@ -2,9 +2,11 @@
 
 import platform
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jaxlib.version
@@ -15,14 +17,23 @@ from jaxmagic.core import backends, frames, jax_internals, rules
 from jaxmagic.core.capture import Capture
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
+from jaxmagic.core.entries import Stale
 from jaxmagic.core.explain import explain
 from jaxmagic.core.limits import Deliberate, Limits
 from jaxmagic.core.lines import LineRecord
+from jaxmagic.core.listeners import Listeners
+from jaxmagic.core.nojit.budget import OverBudget
+from jaxmagic.core.nojit.experiment import Experiment
+from jaxmagic.core.nojit.lasting import Lasting
+from jaxmagic.core.nojit.scope import NoJitOptions
+from jaxmagic.core.nojit.steps import Progress
 from jaxmagic.core.policy import Policy
 from jaxmagic.core.prints import PrintRecord
 from jaxmagic.core.results import described
 from jaxmagic.core.sources import with_sources
-from jaxmagic.records import Compiled, Failure, Finding, Report, Seconds, Versions
+from jaxmagic.records import Compiled, Failure, Finding, NoJit, Report, Seconds, Versions
+
+T = TypeVar("T")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +50,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Keep StableHLO and optimized HLO."""
     max_traces: int | None = None
     """Stop with `TracedTooOften` when a function is traced more often."""
+    nojit: NoJitOptions | None = None
+    """Run without jit, and where."""
     backend: str | None = None
     """Device for new arrays and computations: `cpu`, `gpu:1`."""
 
@@ -50,17 +63,25 @@ class TracedTooOften(Deliberate):
 class Recording:
     """Everything observed between `start` and `stop`."""
 
-    def __init__(self, options: Options, cells: Cells | None = None) -> None:
+    def __init__(
+        self, options: Options, cells: Cells | None = None, tell: Callable[[Progress], None] | None = None
+    ) -> None:
         self.options = options
         self.limits = Limits()
         self._cells = cells or Cells()
         self._policy = Policy(options.modules)
         self._lines = LineRecord(self._policy, self.limits)
         self._capture = Capture(
-            self.limits, retrace=options.retrace, tracing=self._tracing, is_user=self._policy.is_user
+            self.limits,
+            retrace=options.retrace and not options.nojit,
+            tracing=self._tracing,
+            is_user=self._policy.is_user,
         )
         self._prints = PrintRecord(self._policy, self.limits)
-        self._watcher = frames.watch(self._lines, self._policy.is_user, self.limits)
+        self._experiment = (
+            Experiment(options.nojit, self._cells.namespace, self._policy, self.limits, tell) if options.nojit else None
+        )
+        self._watcher = frames.watch(self._listener(), self._policy.is_user, self.limits)
         self._undo = ExitStack()
         self._traces: dict[str, int] = {}
         self._file: str | None = None
@@ -78,6 +99,8 @@ class Recording:
         self._file = frame.f_code.co_filename if frame is not None else None
         self._start("prints", lambda: self._prints.start(frame), self._prints.stop)
         self._start("compiled functions", self._capture.start, self._capture.stop)
+        if self._experiment is not None:
+            self._start("jit off", partial(self._experiment.start, self._watcher), self._experiment.stop)
         self._start("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
         self._began = time.perf_counter()
 
@@ -106,24 +129,35 @@ class Recording:
     def report(self) -> Report:
         """What was seen. Call once, after `stop`; every object of JAX's and the user's is let go here."""
         began = time.perf_counter()
-        compiled: tuple[Compiled, ...] = ()
-        with self.limits.guard("compiled functions"):
-            compiled = self._capture.compiled(self._policy.is_user, hlo=self.options.hlo)
+        stale = self._tried("stale functions", self._capture.stale, ())
+        compile_records = partial(self._capture.compiled, self._policy.is_user, hlo=self.options.hlo)
+        compiled = self._tried("compiled functions", compile_records, ())
         report = self._report(
             _state(self._error),
             compiled=compiled,
-            calls=self._lines.calls(),
-            hints=self._lines.hints(),
+            calls=self._tried("calls of functions", self._lines.calls, ()),
+            hints=self._tried("shapes beside lines", self._lines.hints, ()),
             printed=self._prints.printed(),
             results=self._results,
-            failure=self._failure(),
+            failure=self._tried("the failure", self._failure, None),
+            nojit=self._nojit(),
         )
-        report = self._with_sources(msgspec.structs.replace(report, findings=self._findings(report)))
+        findings = self._tried("findings", partial(self._findings, report, stale), ())
+        report = self._with_sources(msgspec.structs.replace(report, findings=findings))
         self._error = None
         seconds = _seconds(compiled, self._total, time.perf_counter() - began)
-        return only(
-            msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines()), self.options.functions
-        )
+        report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
+        return only(report, self.options.functions)
+
+    def _tried(self, what: str, make: Callable[[], T], otherwise: T) -> T:
+        with self.limits.guard(what):
+            return make()
+        return otherwise
+
+    def _listener(self) -> frames.Listener:
+        if self._experiment is None:
+            return self._lines
+        return Listeners({"shapes beside lines": self._lines, **self._experiment.listeners()}, self.limits)
 
     def _start(self, what: str, start: Any, stop: Any) -> None:
         with self.limits.guard(what):
@@ -148,7 +182,7 @@ class Recording:
     def _report(self, state: Any, **parts: Any) -> Report:
         ready = jax_internals.backend_is_ready()
         return Report(
-            mode="jaxtrace",
+            mode="jaxnojit" if self._experiment else "jaxtrace",
             state=state,
             title=self.options.title,
             versions=Versions(__version__, jax.__version__, jaxlib.version.__version__, platform.python_version()),
@@ -158,35 +192,41 @@ class Recording:
         )
 
     def _with_sources(self, report: Report) -> Report:
-        with self.limits.guard("source text"):
-            return with_sources(report, self._cells, self._file)
-        return report
+        return self._tried("source text", partial(with_sources, report, self._cells, self._file), report)
+
+    def _nojit(self) -> NoJit | None:
+        with self.limits.guard("what ran without jit"):
+            if self._experiment is not None:
+                return self._experiment.record()
+            if Lasting.current is not None:
+                return Lasting.current.record()
+        return None
 
     def _failure(self) -> Failure | None:
         if self._error is None:
             return None
         return explain(self._error, lines=self._lines, policy=self._policy, limits=self.limits)
 
-    def _findings(self, report: Report) -> tuple[Finding, ...]:
-        with self.limits.guard("findings"):
-            files = dict.fromkeys(call.span.file for call in report.calls)
-            return rules.observe(
-                rules.Observed(
-                    limits=self.limits,
-                    calls=report.calls,
-                    hints=report.hints,
-                    compiled=report.compiled,
-                    files=tuple(files),
-                    namespace=self._cells.namespace,
-                )
+    def _findings(self, report: Report, stale: tuple[Stale, ...]) -> tuple[Finding, ...]:
+        return rules.observe(
+            rules.Observed(
+                limits=self.limits,
+                calls=report.calls,
+                hints=report.hints,
+                compiled=report.compiled,
+                files=tuple(dict.fromkeys(call.span.file for call in report.calls)),
+                namespace=self._cells.namespace,
+                printed=report.printed,
+                stale=stale,
+                failure=report.failure,
             )
-        return ()
+        )
 
 
 def _state(error: BaseException | None) -> Any:
     if error is None:
         return "finished"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+    return "interrupted" if isinstance(error, KeyboardInterrupt | OverBudget) else "failed"
 
 
 def _seconds(compiled: tuple[Compiled, ...], total: float, tool: float) -> Seconds:

@@ -3,8 +3,9 @@
 from types import CodeType
 from typing import Literal
 
+from jaxmagic.core import syntax
 from jaxmagic.core.stores import Position, Store, parameters, place_of, stores
-from jaxmagic.records import Leaf
+from jaxmagic.records import Leaf, Span
 
 Found = tuple[tuple[Leaf, ...], int]
 """The arrays in a value, and how many more it has."""
@@ -83,3 +84,12 @@ class Function:
     def position(self, instruction: int) -> Position:
         """The place of an instruction (a byte offset); its line alone where the bytecode does not say more."""
         return place_of(self.positions[max(instruction, 0) // 2])
+
+
+def span_of(code: CodeType, name: str, role: Role, position: Position) -> Span:
+    """The parameter, the `return` statement, or the statement that stored a variable."""
+    if role == "argument":
+        return syntax.parameter_span(code, name)
+    if role == "returned":
+        return syntax.return_span(code, position)
+    return syntax.statement_span(code.co_filename, position)

@@ -401,6 +401,76 @@ export interface Comparison {
   readonly right_s: number;
 }
 
+/** A jitted function whose calls ran in Python, operation by operation. */
+export interface RanInPython {
+  readonly name: string;
+  readonly span: Span | null;
+  readonly calls: number;
+  /** It was not asked for, but contains a function that was. */
+  readonly carrier: boolean;
+}
+
+/** What another transformation than jit traced while jit was off. */
+export interface StillTraced {
+  readonly function: string;
+  /** Innermost first: `vmap ×32`, `grad`, `remat`, … */
+  readonly transforms: readonly string[];
+  /** The definition of the function. */
+  readonly span: Span;
+  /** The user's line that asked for it. */
+  readonly call: Span | null;
+  readonly times: number;
+}
+
+/** What one line of the user's spent on operations that ran one by one. */
+export interface LineCost {
+  readonly span: Span;
+  /** Programs sent to the device, most of them of a single operation. */
+  readonly operations: number;
+  /** Wall seconds since the operation before, wherever that was. */
+  readonly seconds: number;
+}
+
+/** A real value after a line, in one run of it: a call of the function, or a turn of the loop around the line. */
+export interface LineValue {
+  readonly span: Span;
+  readonly function: string;
+  /** The variable, with the path of the array in it: `params['w1']`; `return` for what the function returned. */
+  readonly name: string;
+  /** From 0. */
+  readonly run: number;
+  /** Why this run is shown: one of the first three, of the last three, or it took other lines than those before. */
+  readonly kept: "branch" | "first" | "last";
+  readonly aval: Aval;
+  /** The value, where it is small. */
+  readonly text: string;
+  readonly summary: Summary | null;
+  /** Sizes of the leading axes of `summary` and `text` that are vmapped; `aval` is per example. */
+  readonly lanes: readonly number[];
+}
+
+/** A cell that ran without jit, everywhere or for some functions. */
+export interface NoJit {
+  /** Where jit was off: `everywhere`, `only in f, g`, `everywhere but in f`. */
+  readonly scope: string;
+  /** It stays off for later cells, until `%jaxnojit off`. */
+  readonly lasting: boolean;
+  readonly functions: readonly RanInPython[];
+  /** Programs sent to the device one by one. */
+  readonly operations: number;
+  /** Dearest line first. */
+  readonly costs: readonly LineCost[];
+  /** In order of the source. */
+  readonly values: readonly LineValue[];
+  /** Runs of lines whose values were looked at; those not kept are dropped. */
+  readonly runs: number;
+  readonly traced: readonly StillTraced[];
+  /** Functions asked for that did not run in Python, and why: one sentence each. */
+  readonly unreached: readonly string[];
+  /** Where the budget ended. */
+  readonly stopped: string;
+}
+
 export interface Versions {
   readonly jaxmagic: string;
   readonly jax: string;
@@ -437,6 +507,8 @@ export interface Report {
   /** Text of what the cell displayed as its value. */
   readonly results: readonly string[];
   readonly comparison: Comparison | null;
+  /** What ran without jit, in `jaxnojit` mode. */
+  readonly nojit: NoJit | null;
   readonly findings: readonly Finding[];
   readonly failure: Failure | null;
   /** What was not observed, and why; one line each. */

@@ -1,0 +1,60 @@
+"""Whether the functions asked for were met, and where they ran if not in Python."""
+
+import difflib
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from jaxmagic.core import jax_internals
+from jaxmagic.core.nojit.matching import Targets
+from jaxmagic.core.transforms import transforms
+
+
+class Reached:
+    """Listens to frames that begin."""
+
+    def __init__(self, targets: Targets, namespace: Mapping[str, Any]) -> None:
+        self._targets = targets
+        self._namespace = namespace
+        self._in_python: set[str] = set()
+        self._traced: dict[str, tuple[str, ...]] = {}
+
+    def entered(self, frame: FrameType) -> bool:
+        label = self._targets.label_of(frame.f_code)
+        if label is not None and jax_internals.is_staging():
+            self._traced[label] = transforms()
+        elif label is not None:
+            self._in_python.add(label)
+        return False
+
+    def stepped(self, frame: FrameType, line: int) -> bool:
+        return False
+
+    def left(self, frame: FrameType, line: int, value: Any) -> bool:
+        return False
+
+    def unreached(self) -> tuple[str, ...]:
+        """A sentence for each function asked for that never ran in Python."""
+        return tuple(self._why(label) for label in self._targets.labels() if label not in self._in_python)
+
+    def _why(self, label: str) -> str:
+        if label in self._traced:
+            around = " in ".join(self._traced[label])
+            return (
+                f"{label} was only traced, in {around}: jit is not what traces it there. "
+                "Call it on one real value to step through it."
+            )
+        if label in self._targets.names and self._targets.bound_to(label) is None:
+            names = [name for name, value in self._namespace.items() if callable(value) and name[:1] != "_"]
+            near = difflib.get_close_matches(label, names, 3, 0.5)
+            return f"{label}: no function of that name was met; {_likely(near)}"
+        return (
+            f"{label} was not called: nothing in this cell led to it, or only a program that was traced or compiled "
+            "ahead of time, of which no Python code runs any more."
+        )
+
+
+def _likely(names: list[str]) -> str:
+    if not names:
+        return "use the name of the user's variable, or the one after `def`: `f`, `Model.attend`, `module.f`."
+    return f"did you mean {' or '.join(names)}?"

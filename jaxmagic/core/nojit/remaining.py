@@ -1,0 +1,68 @@
+"""What stayed traced: functions that vmap, grad and the like trace whether there is a jit or not."""
+
+import threading
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from jaxmagic.core import syntax
+from jaxmagic.core.policy import Policy
+from jaxmagic.core.source import position
+from jaxmagic.core.transforms import transforms
+from jaxmagic.records import Span, StillTraced
+
+MOST = 100
+
+
+class _Key(NamedTuple):
+    code: int
+    transforms: tuple[str, ...]
+    call: Span | None
+
+
+class Remaining:
+    """Listens to frames that begin; only text is kept."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._under: dict[int, tuple[str, ...]] = {}
+        """The transformations under which a frame runs, by its id."""
+        self._found: dict[_Key, tuple[CodeType, int]] = {}
+        self._lock = threading.Lock()
+
+    def entered(self, frame: FrameType) -> bool:
+        now = transforms()
+        with self._lock:
+            if not now:
+                self._under.pop(id(frame), None)
+                return False
+            self._under[id(frame)] = now
+            caller = self._caller(frame)
+            before = self._under.get(id(caller), ()) if caller is not None else ()
+            added = now[: len(now) - len(before)] if now[len(now) - len(before) :] == before else now
+            if not added or any(word.startswith("jit ") for word in now):
+                return False  # what is inside of a jit that was left on is compiled, not left over
+            key = _Key(id(frame.f_code), added, position(caller) if caller is not None else None)
+            if key not in self._found and len(self._found) >= MOST:
+                return False
+            self._found[key] = frame.f_code, self._found.get(key, (None, 0))[1] + 1
+            return False
+
+    def stepped(self, frame: FrameType, line: int) -> bool:
+        return False
+
+    def left(self, frame: FrameType, line: int, value: Any) -> bool:
+        with self._lock:
+            self._under.pop(id(frame), None)
+        return False
+
+    def traced(self) -> tuple[StillTraced, ...]:
+        return tuple(
+            StillTraced(code.co_qualname, key.transforms, syntax.definition_span(code), key.call, times)
+            for key, (code, times) in self._found.items()
+        )
+
+    def _caller(self, frame: FrameType) -> FrameType | None:
+        outer = frame.f_back
+        while outer is not None and not self._policy.is_user(outer.f_code.co_filename):
+            outer = outer.f_back
+        return outer

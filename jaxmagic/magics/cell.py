@@ -1,0 +1,68 @@
+"""One run of a magic: from the first line of its cell to the report in front of the user."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+
+from jaxmagic.core.cells import Cells
+from jaxmagic.core.recording import Options, Recording
+from jaxmagic.magics.line import as_typed
+from jaxmagic.magics.progress import ProgressBar
+from jaxmagic.records import Report
+from jaxmagic.show import Display
+
+
+class CellRun:
+    """A recorded cell, or the statement of a line magic."""
+
+    def __init__(self, shell: InteractiveShell, flags: argparse.Namespace, options: Options) -> None:
+        self._shell = shell
+        self._flags = flags
+        self._progress = ProgressBar(shell)
+        self._recording = Recording(options, _cells(shell), None if flags.quiet else self._progress)
+        self._display = None if flags.quiet else Display(shell)
+
+    def start(self, frame: Any) -> None:
+        """Starts to record; `frame` is the cell's own, where it already runs.
+
+        Raises:
+            UsageError: The backend asked for is not there.
+        """
+        try:
+            self._recording.start(frame)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if self._display is not None:
+            with self._recording.limits.guard("the panel while the cell runs"):
+                self._display.running(self._recording.running())
+
+    def finish(self, error: BaseException | None, value: Any = None) -> None:
+        """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked."""
+        self._recording.stop(error, value)
+        self._progress.close()
+        report = self._recording.report()
+        if self._flags.to:
+            report = _append(report, Path(self._flags.to).expanduser())
+        if self._flags.output:
+            self._shell.push({self._flags.output: report})
+        if self._display is not None:
+            self._display.final(report)
+
+
+def _cells(shell: InteractiveShell) -> Cells:
+    numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+    return Cells(numbers.get, as_typed, shell.user_ns)
+
+
+def _append(report: Report, path: Path) -> Report:
+    """Writes one line of JSON; a full disk or missing folder becomes a line in `limits`, never an error."""
+    try:
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(report) + b"\n")
+    except OSError as error:
+        return msgspec.structs.replace(report, limits=(*report.limits, f"--to {path}: not written ({error})"))
+    return report

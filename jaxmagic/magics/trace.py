@@ -1,0 +1,41 @@
+"""`%%jaxtrace`, line and cell."""
+
+import argparse
+from typing import Any
+
+from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments
+
+from jaxmagic.core.recording import Options
+from jaxmagic.magics.base import ReportMagics, common_flags
+
+
+@magics_class
+class TraceMagics(ReportMagics):
+    name = "jaxtrace"
+
+    @magic_arguments()
+    @argument("--fn", action="append", default=[], metavar="NAME", help="only this function (repeatable)")
+    @argument("--no-retrace", action="store_true", help="do not look again at functions compiled earlier")
+    @argument("--max-traces", type=int, metavar="N", help="stop when a function is traced more often")
+    @argument("--no-hlo", action="store_true", help="leave StableHLO and optimized HLO out")
+    @common_flags
+    @no_var_expand
+    @line_cell_magic
+    def jaxtrace(self, line: str, cell: str | None = None) -> Any:
+        """Shapes beside each line, every compiled function with its programs and cost, failures explained.
+
+        `%%jaxtrace` on top of a cell, or `%jaxtrace STATEMENT`.
+        """
+        return self.run_either(line, cell)
+
+    def options(self, title: str, flags: argparse.Namespace) -> Options:
+        return Options(
+            title=title,
+            functions=tuple(flags.fn),
+            modules=tuple(flags.module),
+            retrace=self.settings.retrace and not flags.no_retrace,
+            hlo=self.settings.hlo and not flags.no_hlo,
+            max_traces=flags.max_traces or self.settings.max_traces or None,
+            backend=flags.backend or self.settings.backend or None,
+        )

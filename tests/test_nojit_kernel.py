@@ -1,0 +1,152 @@
+"""`%jaxnojit` in a real ipykernel: statement, cell, and for later cells."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from kernels import Kernel, Outputs, running_kernel
+
+from jaxmagic.fit import unpack
+from jaxmagic.records import NoJit, Payload, Report
+from jaxmagic.show import REPORT_MIME
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Kernel]:
+    with running_kernel() as kernel:
+        kernel.run("%load_ext jaxmagic")
+        kernel.run("import jax, jax.numpy as jnp, numpy as np")
+        kernel.run(
+            "@jax.jit\ndef f(x):\n    return x * 2\n"
+            "@jax.jit\ndef g(x):\n    print(type(x).__name__)\n    return f(x) + 1\n"
+            "@jax.jit\ndef positive(x):\n    return x if x > 0 else -x"
+        )
+        yield kernel
+
+
+def report_of(outputs: Outputs) -> Report:
+    (shown,) = (one for one in outputs.displays if REPORT_MIME in one)
+    return unpack(msgspec.convert(shown[REPORT_MIME], Payload))
+
+
+def nojit_of(outputs: Outputs) -> NoJit:
+    record = report_of(outputs).nojit
+    assert record is not None
+    return record
+
+
+def test_a_cell_runs_without_jit_and_displays_its_value(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit\nfloat(g(1.0))")
+    assert outputs.stdout == "float\n"
+    assert outputs.value == {"text/plain": "3.0"}
+    report = report_of(outputs)
+    assert (report.mode, report.state) == ("jaxnojit", "finished")
+    assert [each.name for each in nojit_of(outputs).functions] == ["g", "f"]
+
+
+def test_a_statement_runs_without_jit(loaded: Kernel):
+    outputs = loaded.run("%jaxnojit float(positive(-2.0))")
+    assert outputs.value == {"text/plain": "2.0"}
+    assert [each.name for each in nojit_of(outputs).functions] == ["positive"]
+
+
+def test_only_some_functions_run_in_python(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit --only f\ny = g(jnp.ones(3))")
+    record = nojit_of(outputs)
+    assert record.scope == "only in f"
+    assert [(each.name, each.carrier) for each in record.functions] == [("g", True), ("f", False)]
+
+
+def test_jit_stays_off_until_it_is_switched_on(loaded: Kernel):
+    assert loaded.run("%jaxnojit on").stdout == "jit is off everywhere, until `%jaxnojit off`\n"
+    felt = loaded.run("y = positive(-1.0)")
+    assert felt.stdout == "jit is off everywhere: positive ×1 ran in Python. `%jaxnojit off` turns it on.\n"
+    assert loaded.run("1 + 1").stdout == ""
+    traced = loaded.run("%%jaxtrace\ny = positive(-1.0)")
+    assert nojit_of(traced).lasting
+    assert loaded.run("%jaxnojit status").stdout == "jit is off everywhere, until `%jaxnojit off`\n"
+    assert loaded.run("%jaxnojit off").stdout == "jit is on\n"
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+    assert report_of(loaded.run("%%jaxtrace\ny = f(1.0)")).nojit is None
+
+
+def test_a_cell_may_say_otherwise_while_jit_is_off(loaded: Kernel):
+    loaded.run("%jaxnojit on")
+    outputs = loaded.run("%%jaxnojit --only f\ny = f(1.0)\nz = positive(-1.0)")
+    loaded.run("%jaxnojit off")
+    assert "TracerBoolConversionError" in str(outputs.error)
+    assert [each.name for each in nojit_of(outputs).functions] == ["f"]
+
+
+def test_jit_is_back_after_an_error_and_after_unloading(loaded: Kernel):
+    assert loaded.run("%%jaxnojit\npositive(-1.0)\n1 / 0").error == "ZeroDivisionError: division by zero"
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+    loaded.run("%jaxnojit on")
+    loaded.run("%unload_ext jaxmagic")
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+    loaded.run("%load_ext jaxmagic")
+
+
+def test_an_interrupt_ends_the_cell_and_jit_is_back(loaded: Kernel):
+    waiting = "import time\nprint('waiting', flush=True)\ntime.sleep(60)"
+    sent = []
+
+    def interrupt(outputs: Outputs) -> None:
+        if "waiting" in outputs.stdout and not sent:
+            sent.append(loaded.interrupt())
+
+    assert str(loaded.run(f"%%jaxnojit\n{waiting}", interrupt).error).startswith("KeyboardInterrupt")
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+
+
+def test_the_budget_stops_between_two_lines_inside_of_a_scan(loaded: Kernel):
+    cell = (
+        "%%jaxnojit --budget 1\n"
+        "steps = 0\n"
+        "def body(carry, t):\n"
+        "    global steps\n"
+        "    carry = carry + t\n"
+        "    steps = steps + 1\n"
+        "    return carry, carry\n"
+        "before = 1\n"
+        "total, _ = jax.lax.scan(body, 0.0, jnp.arange(1e6))"
+    )
+    outputs = loaded.run(cell)
+    assert re.match(r"OverBudget: stopped after line \d of body, in step [\d,]+ of 1,000,000 of a scan", outputs.error)
+    assert len(outputs.traceback.splitlines()) == 1
+    assert loaded.run("before == 1 and steps > 100").value == {"text/plain": "True"}
+    assert nojit_of(outputs).stopped.endswith("of 1,000,000 of a scan")
+    assert report_of(outputs).state == "interrupted"
+
+
+def test_long_work_shows_how_far_it_has_come(loaded: Kernel):
+    shown = []
+
+    def look(outputs: Outputs) -> None:
+        shown.extend(one["text/html"] for one in outputs.displays if "<progress" in one.get("text/html", ""))
+
+    outputs = loaded.run(
+        "%%jaxnojit --budget 4\n_ = jax.lax.scan(lambda c, t: (c + t, None), 0.0, jnp.arange(1e6))", look
+    )
+    assert any(
+        re.search(r'<progress value="0\.\d+"></progress> \d s without jit, [\d,]+ operations', one) for one in shown
+    )
+    assert not any("<progress" in one.get("text/html", "") for one in outputs.displays)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%jaxnojit", "UsageError: %jaxnojit needs a statement"),
+        ("%jaxnojit --only f --except g f(1.0)", "UsageError: %jaxnojit: give either the functions"),
+        ("%jaxnojit --budget -1 f(1.0)", "UsageError: %jaxnojit: the budget is in seconds"),
+        ("%jaxnojit --backend quantum f(1.0)", "UsageError: no device 'quantum' here"),
+        ("%%jaxnojit f\nf(1.0)", "UsageError: %%jaxnojit takes no 'f'"),
+    ],
+)
+def test_a_wrong_use_is_said_without_a_traceback(loaded: Kernel, line: str, message: str):
+    outputs = loaded.run(line)
+    assert message in ANSI.sub("", outputs.stderr + outputs.traceback)
