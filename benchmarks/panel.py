@@ -55,7 +55,8 @@ MEASURE = """async () => {
   const [usable] = performance.getEntriesByName("usable");
   const first = usable.startTime - payload.startTime;
   const transform = root.querySelector("#tab-transform");
-  const list = await timed(() => transform.click(), () => root.querySelector(".row.equation"));
+  const isThere = () => root.querySelector(".row.equation") && root.querySelector(".node");
+  const list = await timed(() => transform.click(), isThere);
   const scan = [...root.querySelectorAll(".row.region")].at(-1);
   const before = root.querySelector(".crumbs").textContent;
   const region = await timed(() => scan.click(), () =>
