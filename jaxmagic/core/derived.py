@@ -93,7 +93,7 @@ class Derived:
                 return name, span
             code = self._staged_by(inner.jaxpr) if span is not None else None
             if code is not None:
-                return code.co_qualname.rpartition("<locals>.")[2], definition(code)
+                return code.co_qualname.rpartition("<locals>.")[2], definition(code, "user")
         return None
 
     def _staged_by(self, jaxpr: Any) -> CodeType | None:

@@ -35,7 +35,7 @@ class Stale(NamedTuple):
 class Entry:
     """One program: one tracing of one function, or what became of it under other shardings."""
 
-    def __init__(self, subject: Subject, kind: str, span: Span | None) -> None:
+    def __init__(self, subject: Subject, kind: str, span: Span | None = None) -> None:
         self.subject = subject
         self.kind = kind
         self.span = span

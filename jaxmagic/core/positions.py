@@ -4,15 +4,17 @@ import re
 from types import CodeType, FrameType
 
 from jaxmagic.core.ownership import IsUser
+from jaxmagic.core.syntax import definition_span
 from jaxmagic.records import Span
 
 _DESCRIBED = re.compile(r"(?P<name>.*) at (?P<file>.*):(?P<line>\d+)$")
 
 
-def definition(code: CodeType) -> Span:
-    """From the first line of a function, decorators included, to the last line of its body."""
-    last = max((end for _, end, _, _ in code.co_positions() if end), default=code.co_firstlineno)
-    return Span(code.co_filename, code.co_firstlineno, 0, max(last, code.co_firstlineno), 0)
+def definition(code: CodeType, owner: str) -> Span:
+    """Where a function is defined. A library's source isn't parsed for it: its first line will do."""
+    if owner == "user":
+        return definition_span(code)
+    return Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 0)
 
 
 def described(text: str) -> tuple[str, Span | None]:

@@ -11,13 +11,13 @@ from jaxmagic.core.arguments import inputs_of, outputs_of, placed
 from jaxmagic.core.entries import Entries, Entry
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser
-from jaxmagic.core.positions import user_frame
+from jaxmagic.core.positions import definition, user_frame
 from jaxmagic.core.reasons import compare, history
 from jaxmagic.core.renaming import Naming
 from jaxmagic.core.signatures import Signature, jit_options, signature_from, signature_of, static_arguments
 from jaxmagic.core.source import position
 from jaxmagic.core.values import aval_from
-from jaxmagic.records import Argument, Reason, Span
+from jaxmagic.records import Argument, Reason
 
 
 class Registrar:
@@ -32,7 +32,8 @@ class Registrar:
     def traced(self, entry: Entry, answer: tuple, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
         """A call that JAX has looked up, and its answer. Says why it was traced, if it was."""
         params, values = answer
-        entry.info, entry.jaxpr, entry.call = info, params.params["jaxpr"], self.position()
+        entry.info, entry.jaxpr = info, params.params["jaxpr"]
+        self._locate(entry)
         entry.names = _arrays_around(entry.subject.reference())
         entry.outputs = outputs_of(entry.jaxpr)
         raw = (*placed(inputs_of(params), values), *static_arguments(info, args, kwargs))
@@ -53,7 +54,8 @@ class Registrar:
 
     def failed(self, entry: Entry, trace: Any, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
         """A call whose trace raised: of its arguments JAX knows the names and avals, but not how they were nested."""
-        entry.failed, entry.info, entry.call = True, info, self.position()
+        entry.failed, entry.info = True, info
+        self._locate(entry)
         arrays = tuple(Argument(name, aval_from(aval)) for name, aval in jax_internals.arguments_of_trace(trace))
         raw = (*arrays, *static_arguments(info, args, kwargs))
         entry.inputs = raw
@@ -80,10 +82,11 @@ class Registrar:
             past.append(signature_from(earlier, names, statics))
         return [each for each in past if not _same_call(each, signature)]
 
-    def position(self) -> Span | None:
-        """What the innermost user frame is evaluating."""
-        frame = user_frame(sys._getframe(1), self._is_user)
-        return position(frame) if frame is not None else None
+    def _locate(self, entry: Entry) -> None:
+        """Notes where the function is defined, and the call that the innermost user frame is evaluating."""
+        subject, frame = entry.subject, user_frame(sys._getframe(1), self._is_user)
+        entry.span = definition(subject.code, subject.owner) if subject.code is not None else None
+        entry.call = position(frame) if frame is not None else None
 
 
 def _same_call(one: Signature, other: Signature) -> bool:

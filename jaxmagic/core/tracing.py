@@ -12,7 +12,6 @@ from jaxmagic.core import jax_internals, second_look
 from jaxmagic.core.entries import Entries, Entry, Stale
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser, Subject, inside_jax, subject_of
-from jaxmagic.core.positions import definition
 from jaxmagic.core.registrar import Registrar
 
 Announce = Callable[[str], AbstractContextManager[Any]]
@@ -33,7 +32,7 @@ class Visit:
         self.outer = outer
         self.traces = traces
         """Traces begun on this thread before it."""
-        self.entry = Entry(subject, "jit", definition(subject.code) if subject.code else None)
+        self.entry = Entry(subject, "jit")
         self.trace: weakref.ref | None = None
         self.announced = ExitStack()
         self.began = time.perf_counter()

@@ -35,7 +35,7 @@ def test_a_jitted_function_with_its_arguments_by_the_paths_of_its_signature(note
     assert outputs(trace) == ["['loss']: f32[]"]
     assert (trace.reason.kind, trace.calls, trace.cached) == ("first call", 1, False)
     assert step.span is not None
-    assert (step.span.line, step.span.end_line) == (1, 3)
+    assert (step.span.line, step.span.end_line) == (2, 3)
     assert trace.span is not None
     assert (trace.span.line, trace.span.column, trace.span.end_column) == (1, 0, 15)
     assert trace.program is not None
@@ -431,6 +431,18 @@ def test_a_part_of_ours_that_fails_leaves_the_result_alone_and_a_line_in_the_lim
 
 def _fails(*_: object, **__: object) -> None:
     raise ZeroDivisionError
+
+
+def test_a_switch_of_the_nan_check_in_the_cell_stays_as_the_cell_left_it(notebook: Notebook):
+    place = jax_internals.PIECES["post_hook"]
+    notebook.run(STEP)
+    cell = "step(params, x)\njax.config.update('jax_debug_nans', True)\nstep(params, x)\nstep(params, x)"
+    try:
+        assert notebook.trace(cell).of("step").calls == 3
+        assert getattr(place.owner, place.name).get_global().__module__.startswith("jax.")
+    finally:
+        jax.config.update("jax_debug_nans", False)
+    assert getattr(place.owner, place.name).get_global() is None
 
 
 def test_a_piece_that_jax_no_longer_has_costs_only_what_it_showed(notebook: Notebook, monkeypatch: pytest.MonkeyPatch):
