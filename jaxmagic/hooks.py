@@ -105,7 +105,8 @@ def load(shell: InteractiveShell) -> None:
 
     unload(shell)
     settings = JaxMagic(parent=shell)
-    shell.configurables.append(settings)
+    configurables: list[Any] = shell.configurables
+    configurables.append(settings)
     magics = {each.name: each for each in all_magics(shell, settings)}
     for each in magics.values():
         shell.register_magics(each)

@@ -115,7 +115,9 @@ def test_the_budget_stops_between_two_lines_inside_of_a_scan(loaded: Kernel):
         "total, _ = jax.lax.scan(body, 0.0, jnp.arange(1e6))"
     )
     outputs = loaded.run(cell)
-    assert re.match(r"OverBudget: stopped after line \d of body, in step [\d,]+ of 1,000,000 of a scan", outputs.error)
+    assert re.match(
+        r"OverBudget: stopped after line \d of body, in step [\d,]+ of 1,000,000 of a scan", str(outputs.error)
+    )
     assert len(outputs.traceback.splitlines()) == 1
     assert loaded.run("before == 1 and steps > 100").value == {"text/plain": "True"}
     assert nojit_of(outputs).stopped.endswith("of 1,000,000 of a scan")

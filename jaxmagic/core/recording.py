@@ -21,7 +21,7 @@ from jaxmagic.core.entries import Stale
 from jaxmagic.core.explain import explain
 from jaxmagic.core.limits import Deliberate, Limits
 from jaxmagic.core.lines import LineRecord
-from jaxmagic.core.listeners import Listeners
+from jaxmagic.core.listeners import Listeners, Patient
 from jaxmagic.core.nojit.budget import OverBudget
 from jaxmagic.core.nojit.experiment import Experiment
 from jaxmagic.core.nojit.lasting import Lasting
@@ -81,6 +81,7 @@ class Recording:
         self._experiment = (
             Experiment(options.nojit, self._cells.namespace, self._policy, self.limits, tell) if options.nojit else None
         )
+        self._patient: Patient | None = None
         self._watcher = frames.watch(self._listener(), self._policy.is_user, self.limits)
         self._undo = ExitStack()
         self._traces: dict[str, int] = {}
@@ -157,7 +158,8 @@ class Recording:
     def _listener(self) -> frames.Listener:
         if self._experiment is None:
             return self._lines
-        return Listeners({"shapes beside lines": self._lines, **self._experiment.listeners()}, self.limits)
+        self._patient = Patient(self._lines)
+        return Listeners({"shapes beside lines": self._patient, **self._experiment.listeners()}, self.limits)
 
     def _start(self, what: str, start: Any, stop: Any) -> None:
         with self.limits.guard(what):
@@ -177,6 +179,8 @@ class Recording:
                 "The report says why each time."
             )
         self._watcher.rearm()
+        if self._patient is not None:
+            self._patient.rearm()
         return self._lines.tracing(name)
 
     def _report(self, state: Any, **parts: Any) -> Report:

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jaxmagic.core import jax_internals
 from jaxmagic.core.containers import Owns, children
 from jaxmagic.core.summaries import summarize
-from jaxmagic.core.values import aval_of
+from jaxmagic.core.values import aval_from, aval_of
 from jaxmagic.records import Aval, Summary
 
 COPIED = 512
@@ -30,10 +30,15 @@ class Sighting(NamedTuple):
     """What is left of an array that a variable held."""
 
     path: str
-    aval: Aval
+    type: Any
+    """JAX's own description of the array, without the array."""
     lanes: tuple[int, ...]
     value: np.ndarray | None
     summary: Summary | None
+
+    @property
+    def aval(self) -> Aval:
+        return self.type if isinstance(self.type, Aval) else aval_from(self.type)
 
     def summarized(self) -> Summary | None:
         return summarize(self.value) if self.value is not None and self.value.size else self.summary
@@ -60,7 +65,7 @@ def on_host(array: Any) -> np.ndarray | None:
     if isinstance(array, jax.Array):
         if array.is_deleted() or not array.is_fully_addressable:
             return None
-        if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        if not isinstance(array.dtype, np.dtype):
             array = jax.random.key_data(array)
     return np.array(array)  # a copy: a view would keep JAX from giving the buffer away
 
@@ -82,7 +87,7 @@ def _sighting(path: str, value: Any) -> Sighting:
     traced = isinstance(value, Tracer)
     array = jax_internals.concrete_of(value) if traced else value
     lanes = jax_internals.batch_sizes(value) if traced else ()
-    aval = aval_of(value)
+    aval = value.aval if traced or isinstance(value, jax.Array) else aval_of(value)
     if array.size > REDUCED:
         return Sighting(path, aval, lanes, None, None)
     host = on_host(array)

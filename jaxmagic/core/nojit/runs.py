@@ -1,6 +1,7 @@
 """The runs of one function's lines: which of them are worth showing."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from jaxmagic.core.nojit.arrays import Sighting
@@ -61,6 +62,9 @@ class Runs:
 
     def kept(self) -> list[tuple[Kept, Run]]:
         """In the order they ran."""
-        named: list[tuple[Kept, Run]] = [("first", run) for run in self._first]
-        named += [("branch", run) for run in self._branches] + [("last", run) for run in self._last]
-        return sorted(named, key=lambda each: each[1].number)
+        groups: tuple[tuple[Kept, Iterable[Run]], ...] = (
+            ("first", self._first),
+            ("branch", self._branches),
+            ("last", self._last),
+        )
+        return sorted(((kept, run) for kept, runs in groups for run in runs), key=lambda each: each[1].number)

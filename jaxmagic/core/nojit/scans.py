@@ -26,7 +26,7 @@ _PARAMETERS = inspect.signature(lambda f, init, xs=None, length=None, reverse=Fa
 class Scan(NamedTuple):
     """A call of `scan`, its arguments in place."""
 
-    body: Callable[[Any, Any], tuple[Any, Any]]
+    body: Any
     init: Any
     xs: Any
     length: int
@@ -87,14 +87,14 @@ def _array(value: Any) -> Any:
 
 def _stacked(values: tuple[Any, ...]) -> Any:
     arrays = [_array(value) for value in values]
-    plain = not any(isinstance(each, Tracer) for each in arrays) and all(map(_is_plain, arrays[:1]))
+    plain = not any(isinstance(each, Tracer) for each in arrays) and _is_plain(arrays[0])
     if not plain or len({each.dtype for each in arrays}) > 1:
         return jnp.stack(arrays)
     return jnp.asarray(np.stack([np.asarray(each) for each in arrays]))
 
 
 def _is_plain(array: Any) -> bool:
-    return len(array.devices()) == 1 and not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended)
+    return isinstance(array.dtype, np.dtype) and len(array.devices()) == 1
 
 
 def _compare_types(before: Any, after: Any, changed: Callable[[str, str], None]) -> None:
