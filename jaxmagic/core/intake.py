@@ -58,9 +58,12 @@ class Intake:
         _runs.append(self)
 
     def stop(self) -> None:
+        """Takes in what still waits; later deliveries go to whoever is current then."""
         if self in _runs:
             _runs.remove(self)
             self._interrupts.stop()
+            with suppress(TapStopped):
+                self.flush()
 
     def on_event(self, sink: Callable[[Arrival], None]) -> None:
         """Has every arrival handed to `sink`, on the thread where it came; whatever it raises is noted."""

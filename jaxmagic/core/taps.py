@@ -171,9 +171,9 @@ class Taps:
         sys.settrace(None)  # on Python 3.11 it would be told of every call inside of JAX and of every callback
         try:
             return inner(*args, **kwargs)
-        except jax.errors.JaxRuntimeError:
+        except jax.errors.JaxRuntimeError as error:
             self._raise_if_failed()
-            if self._intake.interrupted:
+            if self._intake.interrupted or _ended_by_interrupt(error):
                 raise KeyboardInterrupt from None
             if self._intake.stopped is not None:
                 raise self._intake.stopped from None
@@ -222,6 +222,11 @@ class Taps:
             marks=self._marks,
             about=About(names, alert, stop),
         )
+
+
+def _ended_by_interrupt(error: Exception) -> bool:
+    """Where a callback runs on the main thread, Python raises the interrupt inside of it, in whatever line."""
+    return str(error).rstrip().rpartition("\n")[2].startswith("KeyboardInterrupt")
 
 
 def _marks(options: TapOptions) -> tuple[Condition, ...]:

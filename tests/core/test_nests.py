@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+
 from tests.core.tapping import Event, tap
 
 Nest = Callable[[], tuple[Callable[..., Any], tuple[Any, ...], list[tuple]]]
