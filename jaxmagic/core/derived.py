@@ -88,7 +88,7 @@ class Derived:
     def _function_in(self, equation: Any) -> tuple[str, Span] | None:
         """The user's function that became a region of the equation."""
         for inner in reversed(inner_jaxprs(equation.primitive.name, equation.params)):
-            name, span = described(str(getattr(opened(inner.jaxpr).debug_info, "func_src_info", "")))
+            name, span = described(str(getattr(opened(inner.jaxpr).debug_info, "func_src_info", "")), self._is_user)
             if span is not None and self._is_user(span.file):
                 return name, span
             code = self._staged_by(inner.jaxpr) if span is not None else None

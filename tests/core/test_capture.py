@@ -154,6 +154,13 @@ def test_a_loop_run_eagerly_is_a_program_of_its_own(notebook: Notebook, kind: st
     assert trace.cost is not None
 
 
+def test_the_span_of_a_loop_run_eagerly_is_the_definition_of_its_body(notebook: Notebook):
+    cell = "def body(carry, x):\n    return carry + x, carry\njax.lax.scan(body, 0.0, jnp.ones(4))"
+    span = notebook.trace(cell).of("body", "scan").span
+    assert span is not None
+    assert (span.line, span.column, span.end_line, span.end_column) == (1, 0, 2, 27)
+
+
 def test_vmap_and_grad_of_a_jitted_function_run_programs_derived_from_it(notebook: Notebook):
     seen = notebook.trace("""
         @jax.jit
