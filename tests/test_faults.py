@@ -40,8 +40,8 @@ OURS = {
     "jaxmagic.core.compiled.hlo_listing": "the HLO of f",
     "jaxmagic.core.compiled.stablehlo_listing": "the StableHLO of f",
     "jaxmagic.core.prints._origin": "printed",
-    "jaxmagic.core.recording.with_sources": "source text",
-    "jaxmagic.core.recording.described": "value",
+    "jaxmagic.core.session.with_sources": "source text",
+    "jaxmagic.core.session.described": "value",
     "jaxmagic.core.rules.observe": "findings",
     "jaxmagic.core.jax_internals.forget_dispatch": "functions jitted before",
 }
@@ -96,7 +96,7 @@ def test_a_users_error_is_the_users_error_when_the_explanation_fails(shell, monk
     def fails(*args: Any, **kwargs: Any) -> Any:
         raise LookupError("made to fail")
 
-    monkeypatch.setattr("jaxmagic.core.recording.explain", fails)
+    monkeypatch.setattr("jaxmagic.core.session.explain", fails)
     with pytest.raises(ZeroDivisionError):
         run(shell, "%%jaxtrace -q -o report", "1 / 0")
     assert shell.user_ns["report"].state == "failed"

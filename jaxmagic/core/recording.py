@@ -1,25 +1,19 @@
-"""One recording: starts the watchers, stops them on any way out, and puts what they saw into a `Report`."""
+"""What `%%jaxtrace` and `%%jaxnojit` record: shapes at lines, compiled functions, findings."""
 
-import platform
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import partial
 from types import FrameType
-from typing import Any, TypeVar
 
-import jax
-import jaxlib.version
 import msgspec
 
-from jaxmagic import __version__
-from jaxmagic.core import backends, frames, jax_internals, rules
+from jaxmagic.core import frames, rules
 from jaxmagic.core.capture import Capture
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
 from jaxmagic.core.entries import Stale
-from jaxmagic.core.explain import explain
-from jaxmagic.core.limits import Deliberate, Limits
+from jaxmagic.core.limits import Deliberate
 from jaxmagic.core.lines import LineRecord
 from jaxmagic.core.listeners import Listeners, Patient
 from jaxmagic.core.nojit.budget import OverBudget
@@ -27,13 +21,8 @@ from jaxmagic.core.nojit.experiment import Experiment
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.nojit.steps import Progress
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.prints import PrintRecord
-from jaxmagic.core.results import described
-from jaxmagic.core.sources import with_sources
-from jaxmagic.records import Compiled, Failure, Finding, NoJit, Report, Seconds, Versions
-
-T = TypeVar("T")
+from jaxmagic.core.session import Session
+from jaxmagic.records import Compiled, Finding, NoJit, Report, Seconds
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,115 +49,62 @@ class TracedTooOften(Deliberate):
     """A function was traced more often than `max_traces` allows."""
 
 
-class Recording:
-    """Everything observed between `start` and `stop`."""
+class Recording(Session):
+    """A cell under `%%jaxtrace` or `%%jaxnojit`."""
+
+    mode = "jaxtrace"
+    interrupts = (KeyboardInterrupt, OverBudget)
 
     def __init__(
         self, options: Options, cells: Cells | None = None, tell: Callable[[Progress], None] | None = None
     ) -> None:
+        super().__init__(options.title, options.modules, options.backend, cells)
         self.options = options
-        self.limits = Limits()
-        self._cells = cells or Cells()
-        self._policy = Policy(options.modules)
-        self._lines = LineRecord(self._policy, self.limits)
+        self._lines = LineRecord(self.policy, self.limits)
         self._capture = Capture(
             self.limits,
             retrace=options.retrace and not options.nojit,
             tracing=self._tracing,
-            is_user=self._policy.is_user,
+            is_user=self.policy.is_user,
         )
-        self._prints = PrintRecord(self._policy, self.limits)
-        self._experiment = (
-            Experiment(options.nojit, self._cells.namespace, self._policy, self.limits, tell) if options.nojit else None
-        )
+        self._experiment: Experiment | None = None
+        if options.nojit is not None:
+            self.mode = "jaxnojit"
+            self._experiment = Experiment(options.nojit, self.cells.namespace, self.policy, self.limits, tell)
         self._patient: Patient | None = None
-        self._watcher = frames.watch(self._listener(), self._policy.is_user, self.limits)
-        self._undo = ExitStack()
+        self._watcher = frames.watch(self._listener(), self.policy.is_user, self.limits)
         self._traces: dict[str, int] = {}
-        self._file: str | None = None
-        self._began = self._total = 0.0
-        self._error: BaseException | None = None
-        self._results: tuple[str, ...] = ()
 
-    def start(self, frame: FrameType | None = None) -> None:
-        """Begins to observe; `frame` is user code that already runs.
-
-        Raises:
-            ValueError: The backend asked for is not there; nothing was installed.
-        """
-        self._undo.enter_context(backends.selected(self.options.backend))
-        self._file = frame.f_code.co_filename if frame is not None else None
-        self._start("prints", lambda: self._prints.start(frame), self._prints.stop)
-        self._start("compiled functions", self._capture.start, self._capture.stop)
+    def begin(self, frame: FrameType | None) -> None:
+        self.add("compiled functions", self._capture.start, self._capture.stop)
         if self._experiment is not None:
-            self._start("jit off", partial(self._experiment.start, self._watcher), self._experiment.stop)
-        self._start("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
-        self._began = time.perf_counter()
-
-    def running(self) -> Report:
-        """The report of a cell that has only begun."""
-        return self._with_sources(self._report("running"))
-
-    def stop(self, error: BaseException | None = None, value: Any = None) -> None:
-        """Takes everything off again.
-
-        Args:
-            error: What ended the cell, if anything did.
-            value: What the cell gave as its value.
-        """
-        try:
-            with self.limits.guard("effects still pending"):
-                if jax_internals.backend_is_ready():
-                    jax.effects_barrier()  # no print and no callback may come after the cell
-        finally:
-            self._total = time.perf_counter() - self._began
-            self._error = error
-            self._undo.close()
-        with self.limits.guard("the cell's value"):
-            self._results = described(value)
+            self.add("jit off", partial(self._experiment.start, self._watcher), self._experiment.stop)
+        self.add("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
 
     def report(self) -> Report:
-        """What was seen. Call once, after `stop`; every object of JAX's and the user's is let go here."""
         began = time.perf_counter()
-        stale = self._tried("stale functions", self._capture.stale, ())
-        compile_records = partial(self._capture.compiled, self._policy.is_user, hlo=self.options.hlo)
-        compiled = self._tried("compiled functions", compile_records, ())
-        report = self._report(
-            _state(self._error),
+        stale = self.tried("stale functions", self._capture.stale, ())
+        compile_records = partial(self._capture.compiled, self.policy.is_user, hlo=self.options.hlo)
+        compiled = self.tried("compiled functions", compile_records, ())
+        report = self.ended(
+            self._lines,
             compiled=compiled,
-            calls=self._tried("calls of functions", self._lines.calls, ()),
-            hints=self._tried("shapes beside lines", self._lines.hints, ()),
-            printed=self._prints.printed(),
-            results=self._results,
-            failure=self._tried("the failure", self._failure, None),
-            nojit=self._nojit(),
+            calls=self.tried("calls of functions", self._lines.calls, ()),
+            hints=self.tried("shapes beside lines", self._lines.hints, ()),
+            nojit=self.tried("what ran without jit", self._nojit, None),
         )
-        findings = self._tried("findings", partial(self._findings, report, stale), ())
-        report = self._with_sources(msgspec.structs.replace(report, findings=findings))
-        self._error = None
-        seconds = _seconds(compiled, self._total, time.perf_counter() - began)
+        findings = self.tried("findings", partial(self._findings, report, stale), ())
+        report = self.with_sources(msgspec.structs.replace(report, findings=findings))
+        self.error = None
+        seconds = _seconds(compiled, self.total_s, time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
         return only(report, self.options.functions)
-
-    def _tried(self, what: str, make: Callable[[], T], otherwise: T) -> T:
-        with self.limits.guard(what):
-            return make()
-        return otherwise
 
     def _listener(self) -> frames.Listener:
         if self._experiment is None:
             return self._lines
         self._patient = Patient(self._lines)
         return Listeners({"shapes beside lines": self._patient, **self._experiment.listeners()}, self.limits)
-
-    def _start(self, what: str, start: Any, stop: Any) -> None:
-        with self.limits.guard(what):
-            self._undo.callback(self._stop, what, stop)
-            start()
-
-    def _stop(self, what: str, stop: Any) -> None:
-        with self.limits.guard(f"the end of {what}"):
-            stop()
 
     def _tracing(self, name: str) -> AbstractContextManager[None]:
         """Around each trace of a jitted function."""
@@ -183,33 +119,10 @@ class Recording:
             self._patient.rearm()
         return self._lines.tracing(name)
 
-    def _report(self, state: Any, **parts: Any) -> Report:
-        ready = jax_internals.backend_is_ready()
-        return Report(
-            mode="jaxnojit" if self._experiment else "jaxtrace",
-            state=state,
-            title=self.options.title,
-            versions=Versions(__version__, jax.__version__, jaxlib.version.__version__, platform.python_version()),
-            backend=jax.default_backend() if ready else "",
-            devices=tuple(map(str, jax.devices())) if ready else (),
-            **parts,
-        )
-
-    def _with_sources(self, report: Report) -> Report:
-        return self._tried("source text", partial(with_sources, report, self._cells, self._file), report)
-
     def _nojit(self) -> NoJit | None:
-        with self.limits.guard("what ran without jit"):
-            if self._experiment is not None:
-                return self._experiment.record()
-            if Lasting.current is not None:
-                return Lasting.current.record()
-        return None
-
-    def _failure(self) -> Failure | None:
-        if self._error is None:
-            return None
-        return explain(self._error, lines=self._lines, policy=self._policy, limits=self.limits)
+        if self._experiment is not None:
+            return self._experiment.record()
+        return Lasting.current.record() if Lasting.current is not None else None
 
     def _findings(self, report: Report, stale: tuple[Stale, ...]) -> tuple[Finding, ...]:
         return rules.observe(
@@ -219,18 +132,12 @@ class Recording:
                 hints=report.hints,
                 compiled=report.compiled,
                 files=tuple(dict.fromkeys(call.span.file for call in report.calls)),
-                namespace=self._cells.namespace,
+                namespace=self.cells.namespace,
                 printed=report.printed,
                 stale=stale,
                 failure=report.failure,
             )
         )
-
-
-def _state(error: BaseException | None) -> Any:
-    if error is None:
-        return "finished"
-    return "interrupted" if isinstance(error, KeyboardInterrupt | OverBudget) else "failed"
 
 
 def _seconds(compiled: tuple[Compiled, ...], total: float, tool: float) -> Seconds:

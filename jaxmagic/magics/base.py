@@ -21,15 +21,20 @@ _COMMON = (
     argument("-o", dest="output", metavar="NAME", help="put the Report into this variable"),
     argument("-q", dest="quiet", action="store_true", help="show nothing"),
     argument("--to", metavar="FILE", help="append the Report to this file, as one line of JSON"),
-    argument("statement", nargs=argparse.REMAINDER, help="line form only: what to run"),
 )
+_STATEMENT = argument("statement", nargs=argparse.REMAINDER, help="line form only: what to run")
 
 
-def common_flags(magic: Callable[..., Any]) -> Callable[..., Any]:
+def report_flags(magic: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a magic the flags that all of them have, after its own."""
     for flag in reversed(_COMMON):
         magic = flag(magic)
     return magic
+
+
+def common_flags(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, and a statement at the end of the line."""
+    return report_flags(_STATEMENT(magic))
 
 
 class ReportMagics(Magics):
@@ -65,7 +70,7 @@ class ReportMagics(Magics):
         """
         flags = self.flags(line)
         if flags.statement:
-            raise UsageError(f"%%{self.name} takes no {flags.statement[0]!r}; `%%{self.name}?` lists its flags.")
+            raise UsageError(f"%%{self.name} takes no {flags.statement!r}; `%%{self.name}?` lists its flags.")
         run = self.run_for(self.options(f"%%{self.name} {line}".strip(), flags), flags)
         run.start(sys._getframe(4))
         return run
@@ -83,7 +88,7 @@ class ReportMagics(Magics):
         run = self.run_for(self.options(f"%{self.name} {line}", flags), flags)
         run.start(None)
         try:
-            value = run_statement(self.ipython, typed(line, flags.statement))
+            value = run_statement(self.ipython, flags.statement)
         except BaseException as error:
             run.finish(error)
             raise
@@ -91,8 +96,14 @@ class ReportMagics(Magics):
         return value
 
     def flags(self, line: str) -> argparse.Namespace:
-        flags = parse_argstring(getattr(self, self.name), line)
+        """The flags of a line, with the statement at its end as it was typed."""
+        flags = self.parsed(line)
         flags.quiet = flags.quiet or self.settings.quiet
         if flags.output and not flags.output.isidentifier():
             raise UsageError(f"-o takes the name of a variable, got {flags.output!r}.")
+        return flags
+
+    def parsed(self, line: str) -> argparse.Namespace:
+        flags = parse_argstring(getattr(self, self.name), line)
+        flags.statement = typed(line, flags.statement) if flags.statement else ""
         return flags

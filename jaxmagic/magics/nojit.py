@@ -37,9 +37,8 @@ class NoJitMagics(ReportMagics):
 
         `%%jaxnojit` on top of a cell, `%jaxnojit STATEMENT`, or `%jaxnojit on`, `off` and `status` for later cells.
         """
-        words = line.split()
-        if cell is None and words and words[-1] in _STATES and len(self.flags(line).statement) == 1:
-            return _STATES[words[-1]](self, line)
+        if cell is None and (change := _STATES.get(self.flags(line).statement)):
+            return change(self, line)
         return self.run_either(line, cell)
 
     def options(self, title: str, flags: argparse.Namespace) -> Options:
