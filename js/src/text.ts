@@ -103,6 +103,11 @@ export function label(text: string, most = 120): string {
   return visible(clip(text, most).replaceAll(/\s*\n\s*/g, " "));
 }
 
+/** Length of the longest line. */
+export function longest(lines: readonly string[]): number {
+  return lines.reduce((most, line) => Math.max(most, line.length), 0);
+}
+
 export function spanKey(span: Span): string {
   return `${span.file}\0${span.line}:${span.column}-${span.end_line}:${span.end_column}`;
 }

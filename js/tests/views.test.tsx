@@ -220,15 +220,7 @@ describe("a cell", () => {
 describe("a long list", () => {
   test("has only the rows in sight", async () => {
     const root = await render(
-      <List
-        label="all"
-        role="list"
-        count={100_000}
-        rowHeight={20}
-        target={null}
-        active={null}
-        row={at => <p key={at}>{at}</p>}
-      />,
+      <List label="all" role="list" count={100_000} rowHeight={20} row={at => <p key={at}>{at}</p>} />,
     );
     expect(root.querySelectorAll("p").length).toBeLessThan(80);
     expect(root.querySelector<HTMLElement>(".all-rows")?.style.height).toBe("2000000px");

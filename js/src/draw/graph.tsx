@@ -6,9 +6,7 @@ import { visible } from "../text";
 interface Props {
   readonly graph: Graph;
   readonly placed: Placed;
-  /** Equations and variables that are lit. */
-  readonly equations: ReadonlySet<number>;
-  readonly variables: ReadonlySet<number>;
+  readonly lit: { readonly equations: ReadonlySet<number>; readonly variables: ReadonlySet<number> };
   readonly choose: (node: Node) => void;
   readonly open: (node: Node) => void;
 }
@@ -34,14 +32,14 @@ export function GraphDrawing(props: Props) {
   );
 }
 
-function EdgeLine({ edge, points, equations, variables }: Props & { edge: Edge; points: readonly Point[] }) {
-  const touches = [edge.from, edge.to].some(id => id.startsWith("e") && equations.has(Number(id.slice(1))));
-  const lit = variables.has(edge.variable) || touches;
+function EdgeLine({ edge, points, lit }: Props & { edge: Edge; points: readonly Point[] }) {
+  const touches = [edge.from, edge.to].some(id => id.startsWith("e") && lit.equations.has(Number(id.slice(1))));
+  const isLit = lit.variables.has(edge.variable) || touches;
   const [start] = points;
   const end = points[points.length - 1];
   if (!start || !end) return null;
   return (
-    <g class={`edge${lit ? " lit" : ""}`}>
+    <g class={`edge${isLit ? " lit" : ""}`}>
       <path d={curve(points)} />
       <path class="head" d={arrow(points[points.length - 2] ?? start, end)} />
     </g>
@@ -68,15 +66,15 @@ function arrow(before: Point, tip: Point): string {
   return `M${tip.x} ${tip.y}L${base.x - 3 * y} ${base.y + 3 * x}L${base.x + 3 * y} ${base.y - 3 * x}Z`;
 }
 
-function NodeBox({ node, at, equations, variables, choose, open }: Props & { node: Node; at: Point }) {
-  const lit =
-    equations.has(node.at) || (node.kind !== "equation" && node.variable !== null && variables.has(node.variable));
+function NodeBox({ node, at, lit, choose, open }: Props & { node: Node; at: Point }) {
+  const ownVariable = node.kind !== "equation" && node.variable !== null && lit.variables.has(node.variable);
+  const isLit = lit.equations.has(node.at) || ownVariable;
   const [x, y] = [at.x - node.width / 2, at.y - node.height / 2];
   const middle = node.subtitle ? at.y - 3 : at.y + 4;
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the list beside it offers the same to the keyboard
     <g
-      class={`node ${node.kind}${node.regions.length ? " holds" : ""}${lit ? " lit" : ""}`}
+      class={`node ${node.kind}${node.regions.length ? " holds" : ""}${isLit ? " lit" : ""}`}
       onClick={() => choose(node)}
       onDblClick={() => open(node)}
     >

@@ -28,33 +28,36 @@ export function ComparisonView({ comparison, shown }: { comparison: Comparison; 
       </p>
       {differences.length > 0 && (
         <div class="sideways">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Verdict</th>
-                <th scope="col" class="num">
-                  Max abs
-                </th>
-                <th scope="col" class="num">
-                  Max rel
-                </th>
-                <th scope="col" class="num">
-                  Max ulp
-                </th>
-                <th scope="col">{label(left, 24)}</th>
-                <th scope="col">{label(right, 24)}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {differences.map(each => (
-                <Row key={each.name} difference={each} />
-              ))}
-            </tbody>
-          </table>
+          <Differences comparison={comparison} />
         </div>
       )}
     </section>
+  );
+}
+
+function Differences({ comparison: { left, right, differences } }: { comparison: Comparison }) {
+  const numbers = ["Max abs", "Max rel", "Max ulp"];
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Verdict</th>
+          {numbers.map(name => (
+            <th key={name} scope="col" class="num">
+              {name}
+            </th>
+          ))}
+          <th scope="col">{label(left, 24)}</th>
+          <th scope="col">{label(right, 24)}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {differences.map(each => (
+          <Row key={each.name} difference={each} />
+        ))}
+      </tbody>
+    </table>
   );
 }
 

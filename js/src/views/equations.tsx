@@ -3,74 +3,77 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { GUTTER, type Lit, Wires } from "../draw/wires";
 import type { NamedProgram } from "../index/program";
-import { firstOpen, positionsOf, type Row, reveal, rowsOf, toggled } from "../layout/rows";
+import { firstOpen, type Positions, positionsOf, type Row, reveal, rowsOf, toggled } from "../layout/rows";
 import { layWires, wireOf, wiresBetween } from "../layout/wires";
 import type { Program } from "../protocol";
 import { plural } from "../text";
 import { EquationRow, RegionRow, ReturnRow } from "./equation";
-import { List, movedBy, type Target } from "./list";
+import { List, useCursor, walk } from "./list";
 import type { Shown } from "./shown";
 
 const ROW = 20;
 
-export function Equations({ index, shown, hits }: { index: NamedProgram; shown: Shown; hits: ReadonlySet<number> }) {
+interface Props {
+  readonly index: NamedProgram;
+  readonly shown: Shown;
+  readonly hits: ReadonlySet<number>;
+}
+
+export function Equations({ index, shown, hits }: Props) {
   const { linked, state, act } = shown;
   const [open, setOpen] = useOpenRegions(index, linked.equations);
   const rows = useMemo(() => rowsOf(index, open), [index, open]);
   const positions = useMemo(() => positionsOf(rows), [rows]);
-  const wires = useMemo(() => layWires(index, rows, positions), [index, rows, positions]);
-  const [cursor, setCursor] = useState<number | null>(null);
-  const [target, setTarget] = useState<Target | null>(null);
+  const behind = useWires(index, rows, positions, shown);
   const selected = useMemo(() => firstRow(linked.equations, positions.equation), [linked, positions]);
-  useEffect(() => setCursor(selected), [selected, state.focus]);
-  useEffect(() => setTarget(selected === null ? null : { row: selected }), [selected === null, state.focus]);
-  const lit = useMemo(
-    () => litWires(index, shown).map(each => ({ ...each, wire: wireOf(index, positions, each.variable) })),
-    [index, positions, linked, state.focus],
-  );
-  const chooseRow = (at: number): void => {
+  const cursor = useCursor(selected, state.focus);
+  const choose = (at: number): void => {
     const row = rows[at];
     if (row?.kind === "equation") act({ type: "focus", focus: { kind: "equation", at: row.at } });
     else if (row?.kind === "region") act({ type: "region", region: row.region });
-    setCursor(at);
-    setTarget({ row: at });
+    cursor.goTo(at);
   };
   const toggle = (region: number): void => setOpen(toggled(open, region));
-  const onKey = (event: KeyboardEvent, page: number): void => {
-    const to = movedBy(event.key, cursor ?? -1, rows.length, page);
-    if (to !== null) chooseRow(to);
-    else if (!foldBy(event.key, rows[cursor ?? -1], toggle)) return;
-    event.preventDefault();
-  };
+  const onKey = walk(cursor.at, rows.length, choose, key => foldBy(key, rows[cursor.at ?? -1], toggle));
+  const rowAt = (at: number) => (
+    <RowView
+      key={at}
+      {...{ index, shown, hits, at, toggle }}
+      row={rows[at] as Row}
+      cursor={at === cursor.at}
+      count={rows.length}
+      choose={() => choose(at)}
+    />
+  );
   return (
     <List
       label="Equations in program order"
       role="tree"
       count={rows.length}
       rowHeight={ROW}
-      target={target}
-      active={cursor}
-      onKey={onKey}
-      row={at => (
-        <RowView
-          key={at}
-          {...{ index, shown, hits, at, toggle }}
-          row={rows[at] as Row}
-          cursor={at === cursor}
-          count={rows.length}
-          choose={() => chooseRow(at)}
-        />
-      )}
-      behind={(first, last) => (
-        <Wires
-          wires={wiresBetween(wires, first, last)}
-          lit={lit.flatMap(({ wire, style }): Lit[] =>
-            wire && wire.to >= first && wire.from <= last ? [{ wire, style }] : [],
-          )}
-          rowHeight={ROW}
-          {...{ first, last }}
-        />
-      )}
+      {...{ cursor, onKey, behind }}
+      row={rowAt}
+    />
+  );
+}
+
+/** Draws the wires behind the rows in sight. */
+function useWires(index: NamedProgram, rows: readonly Row[], positions: Positions, shown: Shown) {
+  const wires = useMemo(() => layWires(index, rows, positions), [index, rows, positions]);
+  const lit = useMemo(
+    () =>
+      litValues(index, shown).flatMap(({ variable, style }): Lit[] => {
+        const wire = wireOf(index, positions, variable);
+        return wire ? [{ wire, style }] : [];
+      }),
+    [index, positions, shown.state.focus],
+  );
+  return (first: number, last: number) => (
+    <Wires
+      wires={wiresBetween(wires, first, last)}
+      lit={lit.filter(({ wire }) => wire.to >= first && wire.from <= last)}
+      rowHeight={ROW}
+      {...{ first, last }}
     />
   );
 }
@@ -109,7 +112,7 @@ function firstRow(equations: ReadonlySet<number>, rows: ReadonlyMap<number, numb
 }
 
 /** Values that come into and go out of what is selected. */
-function litWires(index: NamedProgram, { state }: Shown): { variable: number; style: Lit["style"] }[] {
+function litValues(index: NamedProgram, { state }: Shown): { variable: number; style: Lit["style"] }[] {
   const { focus } = state;
   if (focus?.kind === "variable") return [{ variable: focus.id, style: "made" }];
   if (focus?.kind !== "equation") return [];
@@ -129,10 +132,7 @@ function foldBy(key: string, row: Row | undefined, toggle: (region: number) => v
   return true;
 }
 
-interface RowProps {
-  readonly index: NamedProgram;
-  readonly shown: Shown;
-  readonly hits: ReadonlySet<number>;
+interface RowProps extends Props {
   readonly row: Row;
   readonly at: number;
   readonly count: number;

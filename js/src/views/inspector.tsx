@@ -36,15 +36,13 @@ export function Inspector({ index, trace, shown }: Props) {
 
 type Of<K extends Focus["kind"]> = Extract<Focus, { kind: K }>;
 
-function OfProgram({
-  index,
-  focus,
-  shown,
-}: {
-  index: NamedProgram;
-  focus: Of<"equation"> | Of<"variable">;
-  shown: Shown;
-}) {
+interface ProgramProps {
+  readonly index: NamedProgram;
+  readonly focus: Of<"equation"> | Of<"variable">;
+  readonly shown: Shown;
+}
+
+function OfProgram({ index, focus, shown }: ProgramProps) {
   const at = focus.kind === "equation" ? focus.at : index.definedBy.get(focus.id);
   if (at === undefined) return <OfInput id={(focus as Of<"variable">).id} index={index} shown={shown} />;
   const equation = index.equations[at];

@@ -40,14 +40,12 @@ export function Ledger({ shown }: { shown: Shown }) {
             {withLibrary ? "Hide" : "Show"} {plural(hidden, "library function")}
           </button>
         )}
-        {compiled.length > 0 && (
-          <button type="button" class="small" onClick={() => save("functions.csv", "text/csv", ledgerCsv(compiled))}>
-            CSV
-          </button>
-        )}
+        <button type="button" class="small" onClick={() => save("functions.csv", "text/csv", ledgerCsv(compiled))}>
+          CSV
+        </button>
       </h3>
       {rows.length === 0 ? (
-        <Empty>{hidden ? "Only functions of libraries were compiled." : "Nothing was compiled."}</Empty>
+        <Empty>Only functions of libraries were compiled.</Empty>
       ) : (
         <div class="sideways">
           <table class="ledger">

@@ -28,12 +28,7 @@ export function LineView(props: Props) {
   const lit = shown.linked.lines.has(lineKey(source.file, number));
   const stopped = shown.report.state === "interrupted" ? " stopped" : "";
   const failed = shown.report.failure?.span?.file === source.file && shown.report.failure.span.line === number;
-  const row = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (lit) scrollIntoPane(row.current);
-    // A link far below leads up here; a line that is in sight stays where it is.
-    if (selected && props.peek) row.current?.scrollIntoView({ block: "nearest" });
-  }, [lit]);
+  const row = useInView(lit, selected && props.peek);
   const choose = (): void =>
     shown.act({ type: "focus", focus: selected ? null : { kind: "line", file: source.file, line: number } });
   return (
@@ -42,26 +37,35 @@ export function LineView(props: Props) {
         ref={row}
         class={`line${selected ? " selected" : ""}${lit ? " lit" : ""}${failed ? ` failed${stopped}` : ""}`}
       >
-        <Gutter
-          number={number}
-          stopped={stopped !== ""}
-          failed={failed}
-          findings={findings}
-          selected={selected}
-          choose={choose}
-        />
-        {/* biome-ignore lint/a11y/useKeyWithClickEvents: the same */}
-        <code class="text" onClick={choose}>
-          {props.pieces.map(piece => (
-            <span key={piece.start} class={piece.styles} data-line={number} data-at={piece.start}>
-              {visible(piece.text)}
-            </span>
-          ))}
-        </code>
+        <Gutter {...{ number, failed, findings, selected, choose }} stopped={stopped !== ""} />
+        <Text pieces={props.pieces} number={number} choose={choose} />
         <Ends {...props} />
       </div>
       {selected && props.peek && <Peek {...props} />}
     </>
+  );
+}
+
+/** Brings a line into sight when it lights up: in its pane, and where a link led to it, on the page. */
+function useInView(lit: boolean, onPage: boolean) {
+  const row = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (lit) scrollIntoPane(row.current);
+    if (onPage) row.current?.scrollIntoView({ block: "nearest" });
+  }, [lit]);
+  return row;
+}
+
+function Text({ pieces, number, choose }: { pieces: readonly Segment[]; number: number; choose: () => void }) {
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the number beside it is the button, this its larger target
+    <code class="text" onClick={choose}>
+      {pieces.map(piece => (
+        <span key={piece.start} class={piece.styles} data-line={number} data-at={piece.start}>
+          {visible(piece.text)}
+        </span>
+      ))}
+    </code>
   );
 }
 

@@ -1,8 +1,8 @@
 // StableHLO or HLO as text; each operation that has source lines is linked to them.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Instruction, Listing } from "../protocol";
-import { clip, plural, visible } from "../text";
-import { List, movedBy, type Target } from "./list";
+import { clip, longest, plural, visible } from "../text";
+import { List, useCursor, walk } from "./list";
 import { Empty } from "./parts";
 import type { Shown } from "./shown";
 
@@ -14,33 +14,37 @@ export function linesOf(listing: Listing): readonly string[] {
   return listing.text.replace(/\n$/, "").split("\n");
 }
 
-export function ListingView({ listing, shown, hits }: { listing: Listing; shown: Shown; hits: ReadonlySet<number> }) {
+interface Props {
+  readonly listing: Listing;
+  readonly shown: Shown;
+  readonly hits: ReadonlySet<number>;
+}
+
+export function ListingView({ listing, shown, hits }: Props) {
   const { stage } = listing;
   const lines = useMemo(() => linesOf(listing), [listing]);
   const instructions = useMemo(() => new Map(listing.instructions.map(each => [each.line, each])), [listing]);
-  const widest = useMemo(() => Math.min(WIDEST, Math.max(0, ...lines.map(line => line.length))), [lines]);
   const lit = shown.linked.instructions[stage];
-  const [first = null] = lit;
-  const [cursor, setCursor] = useState<number | null>(null);
-  const [target, setTarget] = useState<Target | null>(null);
-  const goTo = (row: number | null): void => {
-    setCursor(row);
-    setTarget(row === null ? null : { row });
-  };
-  useEffect(() => goTo(first === null ? null : first - 1), [first, shown.state.focus]);
-  useEffect(() => {
-    if (first === null) setTarget({ row: beginning(lines) });
-  }, [lines]);
+  const [first] = lit;
+  const cursor = useCursor(first === undefined ? null : first - 1, shown.state.focus, beginning(lines));
   const choose = (at: number): void => {
-    goTo(at);
+    cursor.goTo(at);
     if (instructions.has(at + 1)) shown.act({ type: "focus", focus: { kind: "instruction", stage, line: at + 1 } });
   };
-  const onKey = (event: KeyboardEvent, page: number): void => {
-    const to = movedBy(event.key, cursor ?? -1, lines.length, page);
-    if (to === null) return;
-    event.preventDefault();
-    choose(to);
-  };
+  const onKey = walk(cursor.at, lines.length, choose);
+  const rowAt = (at: number) => (
+    <LineOf
+      key={at}
+      {...{ at, listing }}
+      text={lines[at] ?? ""}
+      instruction={instructions.get(at + 1)}
+      lit={lit.has(at + 1)}
+      hit={hits.has(at + 1)}
+      cursor={cursor.at === at}
+      choose={() => choose(at)}
+    />
+  );
+  const width = `${Math.min(WIDEST, longest(lines)) + 8}ch`;
   if (!listing.text) return <Empty>{leftOut(listing)}</Empty>;
   return (
     <>
@@ -49,23 +53,8 @@ export function ListingView({ listing, shown, hits }: { listing: Listing; shown:
         role="listbox"
         count={lines.length}
         rowHeight={ROW}
-        target={target}
-        active={cursor}
-        onKey={onKey}
-        width={`${widest + 8}ch`}
-        row={at => (
-          <LineOf
-            key={at}
-            at={at}
-            text={lines[at] ?? ""}
-            instruction={instructions.get(at + 1)}
-            listing={listing}
-            lit={lit.has(at + 1)}
-            hit={hits.has(at + 1)}
-            cursor={cursor === at}
-            choose={() => choose(at)}
-          />
-        )}
+        {...{ cursor, onKey, width }}
+        row={rowAt}
       />
       {listing.dropped > 0 && <p class="remark">{leftOut(listing)}</p>}
     </>

@@ -58,8 +58,6 @@ function Prints({ printed, shown }: { printed: readonly Printed[]; shown: Shown 
             role="list"
             count={printed.length}
             rowHeight={ROW}
-            target={null}
-            active={null}
             row={at => (
               // biome-ignore lint/a11y/useSemanticElements: only the visible rows of a list exist
               <div key={at} role="listitem" style={{ height: `${ROW}px` }}>

@@ -1,8 +1,7 @@
 // A selected line, opened: the value of each of its expressions, and where it went.
-
 import { fromBytes } from "../index/columns";
 import type { Expression } from "../index/spans";
-import type { Finding } from "../protocol";
+import type { Finding, Source } from "../protocol";
 import { tracesOnLine } from "../selection";
 import { label, plural } from "../text";
 import { Sign } from "./parts";
@@ -28,20 +27,7 @@ export function Peek({ shown, source, number, findings, expressions }: Props) {
           <Sign severity={each.severity} /> {label(each.title, 300)}
         </p>
       ))}
-      {here.length > 0 && (
-        <dl>
-          {here.slice(0, MOST).map(({ span, values }) => (
-            <div key={`${span.column}-${span.end_line}-${span.end_column}`}>
-              <dt>
-                <code>{label(sourceOf(source.text, source.first_line, span), 70)}</code>
-              </dt>
-              <dd>
-                <code class="aval">{label(values.join("  |  "), 160)}</code>
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      {here.length > 0 && <Values expressions={here.slice(0, MOST)} source={source} />}
       {traces.slice(0, 6).map(({ compiled, at, equations }) => (
         <button
           type="button"
@@ -57,6 +43,23 @@ export function Peek({ shown, source, number, findings, expressions }: Props) {
         <p class="quiet">No array operation is known on this line.</p>
       )}
     </div>
+  );
+}
+
+function Values({ expressions, source }: { expressions: readonly Expression[]; source: Source }) {
+  return (
+    <dl>
+      {expressions.map(({ span, values }) => (
+        <div key={`${span.column}-${span.end_line}-${span.end_column}`}>
+          <dt>
+            <code>{label(sourceOf(source.text, source.first_line, span), 70)}</code>
+          </dt>
+          <dd>
+            <code class="aval">{label(values.join("  |  "), 160)}</code>
+          </dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

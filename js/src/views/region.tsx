@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { GraphDrawing } from "../draw/graph";
 import { save, svgText } from "../export";
 import type { NamedProgram } from "../index/program";
-import type { Placed } from "../layout/dagre";
+import type { Placed, Point } from "../layout/dagre";
 import { type Graph, graphOf, MOST_NODES, type Node } from "../layout/graph";
 import { label, plural } from "../text";
 import type { Shown } from "./shown";
@@ -16,17 +16,13 @@ interface Props {
 
 export function RegionGraph({ index, shown }: Props) {
   const { state, linked, act } = shown;
-  const near = linked.equations.values().next().value ?? null;
+  const [near = null] = linked.equations;
   const region = state.region ?? (near === null ? 0 : (index.regionOf[near] ?? 0));
   const large = (index.places[region]?.equations.length ?? 0) > MOST_NODES;
   const graph = useMemo(() => graphOf(index, region, near), [index, region, large ? near : null]);
   const placed = usePlaced(graph, shown);
   const svg = useRef<SVGSVGElement>(null);
-  const spot = useMemo(
-    () => placed?.nodes[graph.nodes.findIndex(node => node.at === near && near !== null)] ?? null,
-    [placed, near],
-  );
-  const zoom = useZoom(svg, placed, spot);
+  const zoom = useZoom(svg, placed, spotOf(graph, placed, near));
   const choose = (node: Node): void => {
     if (node.kind === "equation") act({ type: "focus", focus: { kind: "equation", at: node.at } });
     else if (node.variable !== null) act({ type: "focus", focus: { kind: "variable", id: node.variable } });
@@ -45,22 +41,23 @@ export function RegionGraph({ index, shown }: Props) {
       {graph.left > 0 && <p class="remark">{leftOut(graph)}</p>}
       <div class="drawing" ref={zoom.frame}>
         {placed && (
-          <svg
-            ref={svg}
-            role="img"
-            aria-label={`${plural(graph.nodes.length, "node")}; the list has the same`}
-            viewBox={zoom.viewBox}
-          >
-            <GraphDrawing
-              {...{ graph, placed, choose, open }}
-              equations={linked.equations}
-              variables={linked.variables}
-            />
+          <svg ref={svg} role="img" aria-label={titleOf(graph)} viewBox={zoom.viewBox}>
+            <GraphDrawing {...{ graph, placed, choose, open }} lit={linked} />
           </svg>
         )}
       </div>
     </section>
   );
+}
+
+function titleOf(graph: Graph): string {
+  return `${plural(graph.nodes.length, "node")}; the list has the same`;
+}
+
+/** Where the selected equation was placed. */
+function spotOf(graph: Graph, placed: Placed | null, near: number | null): Point | null {
+  if (near === null) return null;
+  return placed?.nodes[graph.nodes.findIndex(node => node.at === near)] ?? null;
 }
 
 function leftOut(graph: Graph): string {

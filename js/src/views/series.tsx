@@ -12,47 +12,56 @@ import type { Shown } from "./shown";
 
 export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown }) {
   const { events } = series;
-  const offered = useMemo(() => statisticsOf(series), [series]);
   const [which, setWhich] = useState<Statistic>("mean");
   // Null: the last event, also while more arrive.
   const [chosen, setChosen] = useState<number | null>(null);
   const at = Math.min(chosen ?? events.length - 1, events.length - 1);
   const event = events[at];
-  const values = events.map(each => statistic(each, which));
-  const band = which === "mean" && offered.includes("min") ? bandOf(events) : null;
+  const remarks = [series.transport && label(series.transport, 80), kept(series)];
   return (
     <section class="one-series" aria-label={`Series ${label(series.name, 80)}`}>
       <h3>
         <Name text={series.name} /> {series.gradient && <span class="tag">gradient</span>}
         <Where span={series.span} shown={shown} />
         <span class="grow" />
-        {offered.length > 1 && (
-          <Choices
-            label="Statistic"
-            choices={offered.map(value => ({ value, label: WORDS[value] }))}
-            value={which}
-            choose={setWhich}
-          />
-        )}
+        <StatisticChoice series={series} which={which} choose={setWhich} />
         <button type="button" class="small" onClick={() => save("series.csv", "text/csv", seriesCsv(series))}>
           CSV
         </button>
       </h3>
-      {events.length > 1 && (
-        <Chart
-          values={values}
-          band={band}
-          at={at}
-          choose={setChosen}
-          label={`${WORDS[which]} of ${label(series.name, 80)}`}
-        />
-      )}
+      {events.length > 1 && <Curve series={series} which={which} at={at} choose={setChosen} />}
       {events.length > 1 && <Scrubber events={events} at={at} choose={setChosen} />}
       {event && <EventView event={event} name={series.name} />}
-      <p class="facts quiet">
-        {[series.transport && label(series.transport, 80), kept(series)].filter(Boolean).join(" · ")}
-      </p>
+      <p class="facts quiet">{remarks.filter(Boolean).join(" · ")}</p>
     </section>
+  );
+}
+
+function StatisticChoice({
+  series,
+  which,
+  choose,
+}: {
+  series: TapSeries;
+  which: Statistic;
+  choose: (which: Statistic) => void;
+}) {
+  const offered = statisticsOf(series).map(value => ({ value, label: WORDS[value] }));
+  return offered.length > 1 ? <Choices label="Statistic" choices={offered} value={which} choose={choose} /> : null;
+}
+
+function Curve(props: { series: TapSeries; which: Statistic; at: number; choose: (at: number) => void }) {
+  const { series, which, at, choose } = props;
+  const { events } = series;
+  const withBand = which === "mean" && statisticsOf(series).includes("min");
+  return (
+    <Chart
+      values={events.map(event => statistic(event, which))}
+      band={withBand ? bandOf(events) : null}
+      at={at}
+      choose={choose}
+      label={`${WORDS[which]} of ${label(series.name, 80)}`}
+    />
   );
 }
 

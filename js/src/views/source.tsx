@@ -9,7 +9,7 @@ import { hintsByLine, type Meaning, type Names, nameAt, namesIn } from "../index
 import { type Expression, expressionAt, indexExpressions } from "../index/spans";
 import type { Finding, Source, Span } from "../protocol";
 import { chosenCalls } from "../selection";
-import { lineKey, visible } from "../text";
+import { lineKey, longest, visible } from "../text";
 import { LineView } from "./line";
 import type { Shown } from "./shown";
 import { Tip, type Tipped } from "./tip";
@@ -131,7 +131,7 @@ function Lines(props: FileProps & { lines: readonly string[]; hovered: Span | nu
   const spots = useMemo(() => byLine(findings, source.file), [findings, source.file]);
   const known = useMemo(() => knownLines(props), [source, hints, spots, shown.linked]);
   const marks = marksOf(props);
-  const width = Math.min(64, Math.max(...lines.map(line => line.length), 20));
+  const width = Math.min(64, Math.max(longest(lines), 20));
   return (
     <div class="lines" style={{ "--code": `${width + 2}ch` }}>
       {stretches(source.first_line, lines.length, known).map(({ first, last, folded }) =>

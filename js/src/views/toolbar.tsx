@@ -1,4 +1,5 @@
 // Which function, which trace, which stage; search.
+import type { Focus } from "../index/links";
 import { nextHit } from "../index/search";
 import type { Compiled, Trace } from "../protocol";
 import { type Current, hasProgram, type Stage } from "../selection";
@@ -110,18 +111,12 @@ function Search({ shown, hits }: { shown: Shown; hits: readonly number[] }) {
   const here = focus?.kind === "equation" ? focus.at : focus?.kind === "instruction" ? focus.line : null;
   const go = (by: 1 | -1): void => {
     const hit = nextHit(hits, here, by);
-    if (hit === null) return;
-    const next =
-      state.stage === "jaxpr"
-        ? ({ kind: "equation", at: hit } as const)
-        : ({ kind: "instruction", stage: state.stage, line: hit } as const);
-    act({ type: "focus", focus: next });
+    if (hit !== null) act({ type: "focus", focus: hitFocus(state.stage, hit) });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.key === "Enter") go(event.shiftKey ? -1 : 1);
     else if (event.key === "Escape") act({ type: "search", text: "" });
   };
-  const position = here === null ? 0 : hits.indexOf(here) + 1;
   return (
     <span class="search">
       <input
@@ -132,20 +127,28 @@ function Search({ shown, hits }: { shown: Shown; hits: readonly number[] }) {
         onInput={event => act({ type: "search", text: event.currentTarget.value })}
         onKeyDown={onKeyDown}
       />
-      {state.search && (
-        <>
-          <span role="status">
-            {position ? `${position.toLocaleString("en")} of ` : ""}
-            {hits.length.toLocaleString("en")}
-          </span>
-          <button type="button" aria-label="Previous match" onClick={() => go(-1)}>
-            ↑
-          </button>
-          <button type="button" aria-label="Next match" onClick={() => go(1)}>
-            ↓
-          </button>
-        </>
-      )}
+      {state.search && <Hits position={here === null ? 0 : hits.indexOf(here) + 1} count={hits.length} go={go} />}
     </span>
+  );
+}
+
+function hitFocus(stage: Stage, hit: number): Focus {
+  return stage === "jaxpr" ? { kind: "equation", at: hit } : { kind: "instruction", stage, line: hit };
+}
+
+function Hits({ position, count, go }: { position: number; count: number; go: (by: 1 | -1) => void }) {
+  return (
+    <>
+      <span role="status">
+        {position ? `${position.toLocaleString("en")} of ` : ""}
+        {count.toLocaleString("en")}
+      </span>
+      <button type="button" aria-label="Previous match" onClick={() => go(-1)}>
+        ↑
+      </button>
+      <button type="button" aria-label="Next match" onClick={() => go(1)}>
+        ↓
+      </button>
+    </>
   );
 }

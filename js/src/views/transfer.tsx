@@ -13,7 +13,6 @@ export function Transfer({ shown }: { shown: Shown }) {
   // Held still, the series are those of the moment; the header goes on counting.
   const [held, setHeld] = useState<readonly TapSeries[] | null>(null);
   const taps = held ?? shown.report.taps;
-  const listed = taps.flatMap((series, at) => (matches(series, filter) ? [{ series, at }] : []));
   const chosen = taps[shown.state.series] ?? taps[0];
   if (!chosen) return <Empty>No value came ashore.</Empty>;
   return (
@@ -36,27 +35,41 @@ export function Transfer({ shown }: { shown: Shown }) {
       </div>
       <div class="halves">
         <section aria-label="Series" class="scrolls">
-          <table class="series">
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Value</th>
-                <th scope="col" class="num">
-                  Events
-                </th>
-                <th scope="col">Mean</th>
-              </tr>
-            </thead>
-            <tbody>
-              {listed.map(({ series, at }) => (
-                <Row key={at} series={series} at={at} chosen={series === chosen} shown={shown} />
-              ))}
-            </tbody>
-          </table>
+          <SeriesTable taps={taps} filter={filter} chosen={chosen} shown={shown} />
         </section>
         <SeriesView key={`${chosen.name} ${chosen.function} ${chosen.gradient}`} series={chosen} shown={shown} />
       </div>
     </div>
+  );
+}
+
+interface TableProps {
+  readonly taps: readonly TapSeries[];
+  readonly filter: string;
+  readonly chosen: TapSeries;
+  readonly shown: Shown;
+}
+
+function SeriesTable({ taps, filter, chosen, shown }: TableProps) {
+  const listed = taps.flatMap((series, at) => (matches(series, filter) ? [{ series, at }] : []));
+  return (
+    <table class="series">
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Value</th>
+          <th scope="col" class="num">
+            Events
+          </th>
+          <th scope="col">Mean</th>
+        </tr>
+      </thead>
+      <tbody>
+        {listed.map(({ series, at }) => (
+          <Row key={at} series={series} at={at} chosen={series === chosen} shown={shown} />
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -34,7 +34,7 @@ export function useZoom(svg: RefObject<SVGSVGElement | null>, size: Size | null,
   const fit = (): void => setBox(fitted(size, frame.current, 0));
   useEffect(() => {
     if (spot) setBox(before => around(before, spot));
-  }, [size, spot]);
+  }, [size, spot?.x, spot?.y]);
   const by = (factor: number): void => setBox(before => scaled(before, factor, 0.5, 0.5));
   useEffect(() => {
     const element = svg.current;
@@ -70,48 +70,36 @@ function scaled(box: Box, factor: number, atX: number, atY: number): Box {
   return { x: box.x + (box.width - width) * atX, y: box.y + (box.height - height) * atY, width, height };
 }
 
-function followPointer(element: SVGSVGElement, setBox: (change: (box: Box) => Box) => void): () => void {
+type SetBox = (change: (box: Box) => Box) => void;
+
+function followPointer(element: SVGSVGElement, setBox: SetBox): () => void {
   const stop = new AbortController();
   const { signal } = stop;
-  let from: { x: number; y: number } | null = null;
-  element.addEventListener(
-    "pointerdown",
-    event => {
-      from = { x: event.clientX, y: event.clientY };
-    },
-    { signal },
-  );
-  window.addEventListener(
-    "pointerup",
-    () => {
-      from = null;
-    },
-    { signal },
-  );
-  window.addEventListener(
-    "pointermove",
-    event => {
-      if (!from) return;
-      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
-      from = { x: event.clientX, y: event.clientY };
-      setBox(box => ({
-        ...box,
-        x: box.x - (dx * box.width) / element.clientWidth,
-        y: box.y - (dy * box.height) / element.clientHeight,
-      }));
-    },
-    { signal },
-  );
-  element.addEventListener(
-    "wheel",
-    event => {
-      if (!event.ctrlKey && !event.metaKey) return;
-      event.preventDefault();
-      const at = element.getBoundingClientRect();
-      const factor = Math.exp(event.deltaY * 0.002);
-      setBox(box => scaled(box, factor, (event.clientX - at.left) / at.width, (event.clientY - at.top) / at.height));
-    },
-    { signal, passive: false },
-  );
+  let from: Spot | null = null;
+  const down = ({ clientX: x, clientY: y }: PointerEvent): void => {
+    from = { x, y };
+  };
+  const up = (): void => {
+    from = null;
+  };
+  const move = ({ clientX: x, clientY: y }: PointerEvent): void => {
+    if (!from) return;
+    const by = { x: (from.x - x) / element.clientWidth, y: (from.y - y) / element.clientHeight };
+    from = { x, y };
+    setBox(box => ({ ...box, x: box.x + by.x * box.width, y: box.y + by.y * box.height }));
+  };
+  element.addEventListener("pointerdown", down, { signal });
+  window.addEventListener("pointerup", up, { signal });
+  window.addEventListener("pointermove", move, { signal });
+  element.addEventListener("wheel", event => zoomAt(event, element, setBox), { signal, passive: false });
   return () => stop.abort();
+}
+
+/** Zooms around the pointer. Without a modifier key the wheel is the page's. */
+function zoomAt(event: WheelEvent, element: SVGSVGElement, setBox: SetBox): void {
+  if (!event.ctrlKey && !event.metaKey) return;
+  event.preventDefault();
+  const at = element.getBoundingClientRect();
+  const factor = Math.exp(event.deltaY * 0.002);
+  setBox(box => scaled(box, factor, (event.clientX - at.left) / at.width, (event.clientY - at.top) / at.height));
 }
