@@ -33,6 +33,7 @@ def _spans(report: Report) -> Iterator[Span]:
     for record in (*report.hints, *report.calls, *report.printed, *report.compiled, *report.findings):
         if record.span is not None:
             yield record.span
+    yield from _spans_of_nojit(report)
     for compiled in report.compiled:
         for trace in compiled.traces:
             for program in (trace.program, trace.stablehlo, trace.hlo):
@@ -40,3 +41,12 @@ def _spans(report: Report) -> Iterator[Span]:
     if report.failure is not None:
         yield from (frame.span for frame in report.failure.frames)
         yield from (finding.span for finding in report.failure.findings if finding.span is not None)
+
+
+def _spans_of_nojit(report: Report) -> Iterator[Span]:
+    if report.nojit is not None:
+        records = (*report.nojit.functions, *report.nojit.costs, *report.nojit.values, *report.nojit.traced)
+        yield from (record.span for record in records if record.span is not None)
+        yield from (record.call for record in report.nojit.traced if record.call is not None)
+    if report.comparison is not None and report.comparison.first is not None:
+        yield report.comparison.first

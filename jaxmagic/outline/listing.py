@@ -1,9 +1,11 @@
 """The source of every cell and file of the report, with what is known at line ends."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from jaxmagic.outline.caps import Caps
 from jaxmagic.outline.form import Block, Code, CodeLine, Line, Paragraph, Section, Word, line
+from jaxmagic.outline.nojit import value_notes
 from jaxmagic.outline.notes import Shown, Ways, notes_of_definition, notes_of_line
 from jaxmagic.outline.places import Places
 from jaxmagic.outline.sparks import sparkline
@@ -52,10 +54,19 @@ def _notes(source: Source, report: Report, findings: Sequence[Finding], ways: Wa
         words = notes_of_line(hints[number], ways, shown, caps)
         head = notes.get(number, ())
         notes[number] = (*(_closed(head) if words else head), *words)
+    for number, words in _values(source, report, caps):
+        notes[number] = (*_closed(notes.get(number, ())), words)
     for number, words in _marks(source, report, findings):
         before = notes.get(number, ())
         notes[number] = (*(before if words.text.startswith("←") else _closed(before)), words)
     return notes
+
+
+def _values(source: Source, report: Report, caps: Caps) -> Iterable[tuple[int, Word]]:
+    values = [value for value in report.nojit.values if value.span.file == source.file] if report.nojit else []
+    for number, group in groupby(values, key=lambda value: value.span.line):
+        for words in value_notes(list(group), caps):
+            yield number, words
 
 
 def _closed(words: Line) -> Line:

@@ -11,6 +11,7 @@ from jaxmagic.outline.form import Block, Items, Line, Paragraph, Section, Tone, 
 from jaxmagic.outline.functions import functions_section
 from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.listing import source_sections
+from jaxmagic.outline.nojit import nojit_section
 from jaxmagic.outline.places import Places
 from jaxmagic.outline.values import comparison_section, printed_section, taps_section
 from jaxmagic.records import Report
@@ -27,6 +28,7 @@ def outline(report: Report, caps: Caps) -> tuple[Block, ...]:
         failure_section(report, places, caps),
         findings_section(findings, places, caps),
         comparison_section(report.comparison, places),
+        nojit_section(report.nojit, places, caps),
         taps_section(report.taps, places, caps),
         *source_sections(report, findings, places, caps),
         printed_section(report.printed, places, caps),
@@ -73,7 +75,7 @@ def _counts(report: Report) -> list[str]:
 
 def _nothing(report: Report) -> str:
     """A word on reports in which there is little to see."""
-    if report.state != "finished" or report.hints or report.compiled or report.taps:
+    if report.state != "finished" or report.hints or report.compiled or report.taps or report.nojit:
         return ""
     if not any(_MAGIC.sub("", source.text).strip() for source in report.sources):
         return "The cell is empty."
