@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any, Protocol
 
@@ -40,6 +41,10 @@ class Watcher(Protocol):
 
     def rearm(self) -> None:
         """Tells again of lines that had become silent: something new is about to run in this thread."""
+        ...
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Around work of JAX's in which none of the user's code runs, such as lowering: nothing is watched there."""
         ...
 
 

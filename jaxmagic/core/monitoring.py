@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import CodeType, FrameType
 from typing import Any
 
@@ -72,6 +73,9 @@ class MonitoringWatcher:
             if watched is not None:
                 watched.running.setdefault(id(frame), frame.f_lineno)
             frame = frame.f_back
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()  # code that is not the user's has no event of ours in it anyway
 
     def _register(self) -> None:
         for event, callback in self._callbacks():

@@ -1,6 +1,7 @@
 """Watching frames: what is told, when it becomes silent, and that nothing stays behind."""
 
 import asyncio
+import contextlib
 import io
 import sys
 import threading
@@ -268,6 +269,23 @@ def test_a_call_with_new_arguments_makes_silent_lines_audible_again(limits):
 def test_a_line_that_comes_late_is_told_though_its_neighbours_are_silent(adaptive, diary):
     walks.found_late(1_000)
     assert diary.entries.count("found_late +4") == diary.entries.count("found_late +5") == 1
+
+
+def test_what_is_run_aside_is_a_library_s_and_what_comes_after_is_told(watcher, diary):
+    with watcher.aside():
+        sorted([3, 1, 2])
+    walks.double(2)
+    assert diary.about("double") == ["double begins", "double +1", "double +2", "double returns 4"]
+
+
+@before_312
+def test_nothing_is_traced_aside(watcher):
+    mine, inside = sys.gettrace(), []
+    with contextlib.suppress(KeyError), watcher.aside():
+        inside.append(sys.gettrace())
+        raise KeyError
+    assert inside == [None]
+    assert sys.gettrace() is mine
 
 
 # ----------------------------------------------------------------------------------------------- safety
