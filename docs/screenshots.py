@@ -109,6 +109,7 @@ def take(notebook: Notebook, index: int, name: str) -> None:
     cell, panel = notebook.cell(index), notebook.panel(index)
     expect(panel).to_be_visible()
     cell.evaluate("cell => cell.scrollIntoView()")
+    notebook.page.mouse.move(0, 0)
     top, bottom = cell.bounding_box(), panel.bounding_box()
     assert top is not None
     assert bottom is not None
