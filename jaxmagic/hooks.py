@@ -8,7 +8,7 @@ from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, Intera
 
 from jaxmagic.magics.line import call_for
 
-CELL_MAGICS = ("jaxtrace", "jaxnojit")
+CELL_MAGICS = ("jaxtrace", "jaxnojit", "jaxtap")
 
 
 class CellRun(Protocol):

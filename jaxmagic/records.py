@@ -1,5 +1,8 @@
 """The vocabulary: what jaxmagic knows, as frozen data. No JAX object, no view, no behaviour beyond `str`."""
 
+# pyright: reportGeneralTypeIssues=false
+# msgspec lets a record inherit `frozen`; pyright knows that only of dataclasses.
+
 from typing import Literal
 
 import msgspec
@@ -507,7 +510,11 @@ class Comparison(Record):
     first: Span | None = None
     """First line where values part."""
     left_s: float = 0.0
+    """Wall seconds, tracing and compiling left out."""
     right_s: float = 0.0
+    left_operations: int = 0
+    """Programs sent to the device."""
+    right_operations: int = 0
 
 
 class RanInPython(Record):
@@ -636,6 +643,15 @@ class Report(Record):
     def __repr__(self) -> str:
         counts = f"{len(self.compiled)} compiled, {len(self.findings)} findings, {len(self.taps)} taps"
         return f"<{self.mode} report: {self.state}, {counts}, {self.seconds.total:.3g} s>"
+
+
+class Live(Record):
+    """What came ashore since the last message, sent to the panel while the cell runs."""
+
+    taps: tuple[TapSeries, ...]
+    """With the new events only; `total` counts all so far."""
+    seconds: float
+    """Since the cell began."""
 
 
 class Payload(Record):

@@ -10,7 +10,7 @@ from IPython.display import DisplayHandle, display
 
 from jaxmagic import html, text
 from jaxmagic.fit import payload
-from jaxmagic.records import Report
+from jaxmagic.records import Live, Report
 
 REPORT_MIME = "application/vnd.jaxmagic.report+json"
 VIEW_MIME = "application/vnd.jupyter.widget-view+json"
@@ -39,6 +39,11 @@ class Display:
     def update(self, report: Report) -> None:
         if self._panel is not None:
             self._panel.payload = msgspec.to_builtins(payload(report))
+
+    def live(self, news: Live) -> None:
+        """Hands the panel what came since the last message; called from other threads too."""
+        if self._panel is not None:
+            self._panel.send({"kind": "live", "live": msgspec.to_builtins(news)})
 
     def final(self, report: Report) -> None:
         """Replaces what was shown by the finished report, in every form that can be made of it."""

@@ -23,6 +23,8 @@ class Outputs:
     displays: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
     traceback: str = ""
+    news: list[dict[str, Any]] = field(default_factory=list)
+    """Custom messages to widgets, in the order they came."""
     status: str = ""
     count: int = 0
 
@@ -83,6 +85,8 @@ def _take(kind: str, content: dict[str, Any], outputs: Outputs, by_id: dict[str,
     elif kind == "display_data":
         outputs.displays.append(content["data"])
         by_id[content.get("transient", {}).get("display_id", "")] = content["data"]
+    elif kind == "comm_msg" and content["data"].get("method") == "custom":
+        outputs.news.append(content["data"]["content"])
     elif kind == "update_display_data":
         shown = by_id[content["transient"]["display_id"]]
         shown.clear()

@@ -1,6 +1,7 @@
 """Which files a report speaks of, and their text."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -30,7 +31,8 @@ def _sources(files: Iterable[str], cells: Cells) -> Iterator[Source]:
 
 
 def _spans(report: Report) -> Iterator[Span]:
-    for record in (*report.hints, *report.calls, *report.printed, *report.compiled, *report.findings):
+    spanned = (report.hints, report.calls, report.printed, report.compiled, report.findings, report.taps)
+    for record in chain.from_iterable(spanned):
         if record.span is not None:
             yield record.span
     yield from _spans_of_nojit(report)

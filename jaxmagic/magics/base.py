@@ -10,7 +10,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics
 from IPython.core.magic_arguments import argument, parse_argstring
 
-from jaxmagic.core.recording import Options
 from jaxmagic.magics.cell import CellRun
 from jaxmagic.magics.settings import JaxMagic
 from jaxmagic.magics.statement import run_statement, typed
@@ -47,17 +46,13 @@ class ReportMagics(Magics):
         self.ipython = shell
         self.settings = settings
 
-    def options(self, title: str, flags: argparse.Namespace) -> Options:
-        """What to record.
+    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+        """What lasts from the first line of the cell to its end.
 
         Raises:
             UsageError: The flags contradict each other.
         """
         raise NotImplementedError
-
-    def run_for(self, options: Options, flags: argparse.Namespace) -> CellRun:
-        """What lasts from the first line of the cell to its end."""
-        return CellRun(self.ipython, flags, options)
 
     def unloaded(self) -> None:
         """Takes back whatever lasts longer than a cell."""
@@ -71,7 +66,7 @@ class ReportMagics(Magics):
         flags = self.flags(line)
         if flags.statement:
             raise UsageError(f"%%{self.name} takes no {flags.statement!r}; `%%{self.name}?` lists its flags.")
-        run = self.run_for(self.options(f"%%{self.name} {line}".strip(), flags), flags)
+        run = self.run_for(f"%%{self.name} {line}".strip(), flags)
         run.start(sys._getframe(4))
         return run
 
@@ -85,7 +80,7 @@ class ReportMagics(Magics):
             raise UsageError(
                 f"%{self.name} needs a statement: `%{self.name} f(x)`; for a whole cell, use %%{self.name}."
             )
-        run = self.run_for(self.options(f"%{self.name} {line}", flags), flags)
+        run = self.run_for(f"%{self.name} {line}", flags)
         run.start(None)
         try:
             value = run_statement(self.ipython, flags.statement)

@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from jaxmagic.core.cells import Cells
-from jaxmagic.core.recording import Options, Recording
+from jaxmagic.core.session import Session
 from jaxmagic.magics.line import as_typed
 from jaxmagic.magics.progress import ProgressBar
 from jaxmagic.records import Report
@@ -19,12 +19,14 @@ from jaxmagic.show import Display
 class CellRun:
     """A recorded cell, or the statement of a line magic."""
 
-    def __init__(self, shell: InteractiveShell, flags: argparse.Namespace, options: Options) -> None:
+    def __init__(
+        self, shell: InteractiveShell, flags: argparse.Namespace, session: Session, progress: ProgressBar | None = None
+    ) -> None:
+        self.display = None if flags.quiet else Display(shell)
         self._shell = shell
         self._flags = flags
-        self._progress = ProgressBar(shell)
-        self._recording = Recording(options, _cells(shell), None if flags.quiet else self._progress)
-        self._display = None if flags.quiet else Display(shell)
+        self._session = session
+        self._progress = progress
 
     def start(self, frame: Any) -> None:
         """Starts to record; `frame` is the cell's own, where it already runs.
@@ -33,27 +35,32 @@ class CellRun:
             UsageError: The backend asked for is not there.
         """
         try:
-            self._recording.start(frame)
+            self._session.start(frame)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        if self._display is not None:
-            with self._recording.limits.guard("the panel while the cell runs"):
-                self._display.running(self._recording.running())
+        if self.display is not None:
+            with self._session.limits.guard("the panel while the cell runs"):
+                self.display.running(self._session.running())
 
     def finish(self, error: BaseException | None, value: Any = None) -> None:
         """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked."""
-        self._recording.stop(error, value)
-        self._progress.close()
-        report = self._recording.report()
+        self._session.stop(error, value)
+        if self._progress is not None:
+            self._progress.close()
+        report = self._session.report()
         if self._flags.to:
             report = _append(report, Path(self._flags.to).expanduser())
         if self._flags.output:
-            self._shell.push({self._flags.output: report})
-        if self._display is not None:
-            self._display.final(report)
+            self._shell.push({self._flags.output: self.output(report)})
+        if self.display is not None:
+            self.display.final(report)
+
+    def output(self, report: Report) -> Any:
+        """What `-o NAME` puts into the variable."""
+        return report
 
 
-def _cells(shell: InteractiveShell) -> Cells:
+def cells_of(shell: InteractiveShell) -> Cells:
     numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
     return Cells(numbers.get, as_typed, shell.user_ns)
 

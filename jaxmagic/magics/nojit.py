@@ -10,9 +10,10 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
-from jaxmagic.core.recording import Options
+from jaxmagic.core.recording import Options, Recording
 from jaxmagic.magics.base import ReportMagics, common_flags
-from jaxmagic.magics.cell import CellRun
+from jaxmagic.magics.cell import CellRun, cells_of
+from jaxmagic.magics.progress import ProgressBar
 from jaxmagic.magics.settings import JaxMagic
 
 
@@ -59,8 +60,11 @@ class NoJitMagics(ReportMagics):
             nojit=nojit,
         )
 
-    def run_for(self, options: Options, flags: argparse.Namespace) -> CellRun:
-        return NoJitRun(self.ipython, flags, options)
+    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+        progress = ProgressBar(self.ipython)
+        tell = None if flags.quiet else progress
+        session = Recording(self.options(title, flags), cells_of(self.ipython), tell)
+        return NoJitRun(self.ipython, flags, session, progress)
 
     def unloaded(self) -> None:
         if self._lasting is not None:

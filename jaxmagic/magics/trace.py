@@ -6,8 +6,9 @@ from typing import Any
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from jaxmagic.core.recording import Options
+from jaxmagic.core.recording import Options, Recording
 from jaxmagic.magics.base import ReportMagics, common_flags
+from jaxmagic.magics.cell import CellRun, cells_of
 
 
 @magics_class
@@ -29,8 +30,8 @@ class TraceMagics(ReportMagics):
         """
         return self.run_either(line, cell)
 
-    def options(self, title: str, flags: argparse.Namespace) -> Options:
-        return Options(
+    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+        options = Options(
             title=title,
             functions=tuple(flags.fn),
             modules=tuple(flags.module),
@@ -39,3 +40,4 @@ class TraceMagics(ReportMagics):
             max_traces=flags.max_traces or self.settings.max_traces or None,
             backend=flags.backend or self.settings.backend or None,
         )
+        return CellRun(self.ipython, flags, Recording(options, cells_of(self.ipython)))

@@ -397,8 +397,12 @@ export interface Comparison {
   readonly differences: readonly Difference[];
   /** First line where values part. */
   readonly first: Span | null;
+  /** Wall seconds, tracing and compiling left out. */
   readonly left_s: number;
   readonly right_s: number;
+  /** Programs sent to the device. */
+  readonly left_operations: number;
+  readonly right_operations: number;
 }
 
 /** A jitted function whose calls ran in Python, operation by operation. */
@@ -513,6 +517,14 @@ export interface Report {
   readonly failure: Failure | null;
   /** What was not observed, and why; one line each. */
   readonly limits: readonly string[];
+}
+
+/** What came ashore since the last message, sent to the panel while the cell runs. */
+export interface Live {
+  /** With the new events only; `total` counts all so far. */
+  readonly taps: readonly TapSeries[];
+  /** Since the cell began. */
+  readonly seconds: number;
 }
 
 /** What travels to the panel and is saved in the notebook. */

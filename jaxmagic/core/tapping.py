@@ -1,0 +1,119 @@
+"""What `%%jaxtap` records: named values out of running programs, and what they cost."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+
+import msgspec
+
+from jaxmagic.core.cells import Cells
+from jaxmagic.core.delivery import TapStopped
+from jaxmagic.core.series import Arrival, Series
+from jaxmagic.core.session import Session
+from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.records import Evidence, Finding, Report, Seconds
+
+SAVED_ELEMENTS = 20_000
+"""Numbers of each series that go into the report as values; the summaries of the other events are there."""
+
+
+class Tapped(Mapping[str, Series]):
+    """The series of a recording by name: `loss`, or `f.loss` where several functions have one.
+
+    Example:
+        >>> t["loss"].values
+        array([0.9, 0.7, 0.6], dtype=float32)
+    """
+
+    def __init__(self, series: Sequence[Series], report: Report) -> None:
+        self.report = report
+        self._series = {_key(one, series): one for one in series}
+        self._all = tuple(series)
+
+    def __getitem__(self, name: str) -> Series:
+        if name in self._series:
+            return self._series[name]
+        found = [key for key, one in self._series.items() if name in (one.name.name, f"grad {one.name.name}")]
+        if found:
+            raise KeyError(f"{name!r} was tapped in several functions: {', '.join(map(repr, found))}")
+        raise KeyError(f"nothing named {name!r} was tapped; there is {', '.join(map(repr, self._series)) or 'nothing'}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __repr__(self) -> str:
+        lines = [f"{key}: {one.total:,} events, {len(one):,} kept" for key, one in self._series.items()]
+        return "\n".join(lines) or "nothing was tapped"
+
+
+def _key(series: Series, others: Sequence[Series]) -> str:
+    """The shortest name that no other series has."""
+    name = ("grad " if series.name.gradient else "") + series.name.name
+    same = [one for one in others if (one.name.name, one.name.gradient) == (series.name.name, series.name.gradient)]
+    if len(same) == 1:
+        return name
+    qualified = f"{series.name.function}.{name}"
+    if len({one.name.function for one in same}) == len(same) or series.name.span is None:
+        return qualified
+    place = f"{qualified}@{series.name.span.line}"
+    twins = [one for one in same if one.name.span == series.name.span]
+    return place if len(twins) == 1 else f"{place} {series.name.aval}"
+
+
+class Tapping(Session):
+    """A cell under `%%jaxtap`."""
+
+    mode = "jaxtap"
+    interrupts = (KeyboardInterrupt, TapStopped)
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        options: TapOptions,
+        *,
+        title: str = "jaxmagic.tap()",
+        modules: tuple[str, ...] = (),
+        backend: str | None = None,
+        cells: Cells | None = None,
+    ) -> None:
+        super().__init__(title, modules, backend, cells)
+        self._taps = Taps(names, options, self.policy, self.limits)
+        self.tapped: Tapped | None = None
+        """After `report`: the series for Python."""
+
+    def begin(self, frame: FrameType | None) -> None:
+        self.add("tapped values", lambda: self._taps.start(frame), self._taps.stop)
+
+    def on_event(self, sink: Callable[[Arrival], None]) -> None:
+        """Has `sink` told of what comes, as `Taps.on_event`."""
+        self._taps.on_event(sink)
+
+    def flush(self) -> None:
+        self._taps.flush()
+
+    def report(self) -> Report:
+        began = time.perf_counter()
+        series = self.tried("tapped values", self._taps.series, ())
+        records = self.tried("tapped values", lambda: tuple(one.record(SAVED_ELEMENTS) for one in series), ())
+        findings = self.tried("unknown names", lambda: tuple(map(_unknown, self._taps.unknown().items())), ())
+        report = self.with_sources(self.ended(taps=records, findings=findings))
+        self.error = None
+        seconds = Seconds(self.total_s, tool=time.perf_counter() - began)
+        report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
+        self.tapped = Tapped(series, report)
+        return report
+
+
+def _unknown(found: tuple[str, tuple[str, ...]]) -> Finding:
+    name, near = found
+    return Finding(
+        rule="tap-name-unknown",
+        severity="error",
+        span=None,
+        title=f"no user function that was traced or run in this cell has a `{name}`",
+        explanation=f"Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else "No name was like it.",
+        evidence=() if near else (Evidence("A name is a variable, `function.variable`, or a path: `params['w1']`."),),
+    )
