@@ -14,6 +14,7 @@ from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import dispatch as _dispatch
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
@@ -114,6 +115,11 @@ def forget_dispatch() -> None:
     """
     for key in ("cache_fun_only", "cache_explicit"):
         getattr(PIECES[key].owner, PIECES[key].name).clear()
+
+
+def forget_effects() -> None:
+    """Drops the tokens of programs with effects that were not waited for, or that failed."""
+    _dispatch.runtime_tokens.clear()
 
 
 def exclude_from_tracebacks(file: str) -> None:

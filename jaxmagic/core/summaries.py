@@ -116,7 +116,8 @@ def _sample(values: Array) -> Array:
     left = SAMPLE
     for axis in reversed(range(values.ndim)):
         keep = max(1, min(values.shape[axis], left))
-        values = values[(slice(None),) * axis + (slice(None, None, math.ceil(values.shape[axis] / keep)),)]
+        stride = max(1, math.ceil(values.shape[axis] / keep))
+        values = values[(slice(None),) * axis + (slice(None, None, stride),)]
         left //= max(1, values.shape[axis])
     return values.reshape(-1)
 

@@ -110,10 +110,19 @@ class Taps:
         """Waits for what is still on its way, then takes everything off: functions run as they did before."""
         self._watcher.stop()
         with self._limits.guard("values still on their way"):
-            jax.effects_barrier()
+            self._drain()
         self._undo.close()
         jax_internals.forget_dispatch()
         self._twins.clear()
+
+    def _drain(self) -> None:
+        try:
+            jax.effects_barrier()
+        except jax.errors.JaxRuntimeError:
+            if not self._intake.stopped and not self._intake.interrupted:
+                raise
+            # JAX would raise the same again at every later barrier, and at exit.
+            jax_internals.forget_effects()
 
     @property
     def stopped(self) -> TapStopped | None:
