@@ -14,6 +14,14 @@ from jaxmagic.core.entries import Stale
 from jaxmagic.core.limits import Limits
 from jaxmagic.records import Compiled, Trace
 
+STEP = """
+    @jax.jit
+    def step(params, x):
+        return {"loss": ((x @ params["w"]) ** 2).sum()}
+    x, params = jnp.ones(8), {"w": jnp.ones((8, 4)), "b": jnp.ones(4)}
+"""
+"""A cell with a jitted function and arguments for it."""
+
 _numbers = itertools.count(1)
 
 
