@@ -1,10 +1,7 @@
 """Broadcasts that are legal and most likely not meant: a column against a vector."""
 
 import ast
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-import jax
+from collections.abc import Iterator
 
 from jaxmagic.core.nodes import loaded
 from jaxmagic.core.operands import Scope, aval_of
@@ -12,6 +9,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, ran
 from jaxmagic.core.rules.rewrite import replaced, text
+from jaxmagic.core.rules.shapes_seen import names_before
 from jaxmagic.records import Aval, Evidence, Hint
 
 _OPERATIONS = ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Pow
@@ -55,7 +53,7 @@ def _is_column(aval: Aval) -> bool:
 
 
 def _suspicious(observed: Observed, piece: Ran, hints: list[Hint], node: ast.BinOp) -> Cause | None:
-    scope = Scope(_names_before(hints, node.lineno), observed.namespace)
+    scope = Scope(names_before(hints, node.lineno), observed.namespace)
     for column, vector in ((node.left, node.right), (node.right, node.left)):
         one, other = scope.aval(column), scope.aval(vector)
         if one is None or other is None or _on_purpose(column) or _on_purpose(vector):
@@ -97,22 +95,3 @@ def _on_purpose(node: ast.expr) -> bool:
 
 def _is_new_axis(node: ast.expr) -> bool:
     return (isinstance(node, ast.Constant) and node.value is None) or getattr(node, "attr", "") == "newaxis"
-
-
-def _names_before(hints: list[Hint], line: int) -> Mapping[str, Any]:
-    """What the line record knows of each name above a line, as shapes and dtypes."""
-    names: dict[str, Any] = {}
-    for hint in sorted(hints, key=lambda hint: hint.span.line):
-        whole = len(hint.leaves) == 1 and not hint.leaves[0].path and not hint.hidden
-        if hint.span.line < line or hint.name not in names:
-            names[hint.name] = _struct(hint.leaves[0].aval) if whole else _Hidden()
-    return names
-
-
-class _Hidden:
-    """Stands for a value that is no single array."""
-
-
-def _struct(aval: Aval) -> Any:
-    known = all(isinstance(size, int) for size in aval.shape) and not aval.dtype.startswith("key")
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak) if known else _Hidden()  # pyright: ignore[reportArgumentType]

@@ -60,6 +60,7 @@ FAMILIES = (
     "frozen",
     "dropped",
     "broadcasting",
+    "bounds",
     "stale",
     "keys",
     "printing",

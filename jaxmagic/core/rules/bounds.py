@@ -1,0 +1,181 @@
+"""Indices beyond the end of an axis, which JAX does not refuse: it clamps, drops, fills or shifts."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.exact import Exact
+from jaxmagic.core.rules.ran import Ran, dotted, ran
+from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.shapes_seen import Shapes
+from jaxmagic.records import Evidence
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An index, or several, into one axis."""
+
+    node: ast.expr
+    """The whole expression."""
+    array: ast.expr
+    index: ast.expr
+    size: int
+    effect: str
+    """What JAX does with an index beyond the end."""
+    fixed: ast.expr | None = None
+    kind: str = "index"
+    room: int = 0
+    """Elements that a window takes beyond its start."""
+
+
+@on_cell("index-out-of-range", "wrong-result", "an index lies beyond the end of its axis")
+def index_out_of_range(observed: Observed) -> Iterator[Cause]:
+    """NumPy raises on an index beyond the end. JAX can't, since indices are known on the device only: reading takes
+    the last element, `jnp.take` fills in NaN (or the smallest integer), writing is dropped, `dynamic_slice` moves
+    its window, and `switch` takes the last branch. An off-by-one error so becomes a number that looks right.
+
+    Sure: index and size are both known: constants, shapes, ranges of loops, and integer arrays that were there
+    when the cell ended. Indices that only the program computes are not seen, and neither are lines under an `if`.
+    A call that states its `mode` is left alone.
+    """
+    for piece in ran(observed):
+        exact, shapes = Exact(observed, piece), None
+        unsure = _conditional(piece)
+        for node in piece.own:
+            if isinstance(node, ast.Subscript | ast.Call) and node not in unsure:
+                shapes = shapes or Shapes(observed, piece)
+                for access in _accesses(observed, piece, shapes, exact, node):
+                    yield from _checked(piece, shapes, exact, access)
+
+
+def _conditional(piece: Ran) -> set[ast.AST]:
+    """What may not have run, or only for some indices."""
+    found: set[ast.AST] = set()
+    for node in piece.own:
+        if isinstance(node, ast.IfExp | ast.Try | ast.While | ast.BoolOp) or (
+            isinstance(node, ast.If) and "__name__" not in text(node.test)
+        ):
+            found.update(ast.walk(node))
+    return found
+
+
+def _accesses(
+    observed: Observed, piece: Ran, shapes: Shapes, exact: Exact, node: ast.Subscript | ast.Call
+) -> Iterator[_Access]:
+    if isinstance(node, ast.Call):
+        yield from _of_call(observed, piece, shapes, exact, node)
+    elif isinstance(node.ctx, ast.Load) and not isinstance(node.value, ast.Attribute | ast.Call | ast.Constant):
+        filled = ast.Call(
+            ast.Attribute(ast.Subscript(ast.Attribute(node.value, "at", ast.Load()), node.slice, ast.Load()), "get"),
+            [],
+            [ast.keyword("mode", ast.Constant("fill"))],
+        )
+        yield from _of_axes(shapes, node, node.value, node.slice, "reads the nearest element instead", filled)
+
+
+def _of_axes(
+    shapes: Shapes, node: ast.expr, array: ast.expr, key: ast.expr, effect: str, fixed: ast.expr
+) -> Iterator[_Access]:
+    """Each part of a key with the size of the axis that it goes into."""
+    sizes = shapes.sizes(array)
+    if sizes is None:
+        return
+    axis = 0
+    for part in key.elts if isinstance(key, ast.Tuple) else [key]:
+        if isinstance(part, ast.Constant) and part.value is None:
+            continue
+        if axis >= len(sizes) or (isinstance(part, ast.Constant) and type(part.value) is not int):
+            return
+        if not isinstance(part, ast.Slice):
+            yield _Access(node, array, part, sizes[axis], effect, fixed)
+        axis += 1
+
+
+def _of_call(observed: Observed, piece: Ran, shapes: Shapes, exact: Exact, node: ast.Call) -> Iterator[_Access]:
+    if any(keyword.arg == "mode" for keyword in node.keywords):
+        return
+    match node.func:
+        case ast.Attribute(
+            attr="set" | "add" | "multiply" | "mul" | "divide" | "power" | "min" | "max" | "get" | "subtract" as method,
+            value=ast.Subscript(value=ast.Attribute(attr="at", value=array), slice=key),
+        ):
+            mode, effect = ("fill", "reads the nearest element") if method == "get" else ("drop", "drops the update")
+            stated = ast.Call(node.func, node.args, [*node.keywords, ast.keyword("mode", ast.Constant(mode))])
+            yield from _of_axes(shapes, node, array, key, f"{effect} instead", stated)
+            return
+    function = dotted(observed, piece, node.func)
+    if function in ("jax.numpy.take", "jax.lax.dynamic_slice", "jax.lax.switch") and len(node.args) >= 2:
+        yield from _of_function(shapes, exact, function.rpartition(".")[2], node)
+    elif function in ("jax.lax.dynamic_slice_in_dim", "jax.lax.dynamic_index_in_dim") and len(node.args) >= 2:
+        yield from _along_one_axis(shapes, exact, function, node)
+
+
+def _of_function(shapes: Shapes, exact: Exact, function: str, node: ast.Call) -> Iterator[_Access]:
+    array, index = node.args[:2]
+    if function == "switch":
+        if isinstance(index, ast.List | ast.Tuple):
+            yield _Access(node, index, array, len(index.elts), "runs the last branch instead", kind="branch number")
+        return
+    sizes = shapes.sizes(array)
+    if sizes is None:
+        return
+    if function == "take":
+        axis = exact.get(next((each.value for each in node.keywords if each.arg == "axis"), None))
+        size = sizes[axis] if isinstance(axis, int) and -len(sizes) <= axis < len(sizes) else prod(sizes)
+        stated = ast.Call(node.func, node.args, [*node.keywords, ast.keyword("mode", ast.Constant("clip"))])
+        if len(node.args) == 2:
+            yield _Access(node, array, index, size, "gives NaN (the smallest integer, for integers)", stated)
+    elif isinstance(index, ast.Tuple | ast.List) and len(node.args) > 2:
+        windows = exact.get(node.args[2])
+        for start, size, window in zip(index.elts, sizes, windows if isinstance(windows, tuple) else (), strict=False):
+            yield _Access(node, array, start, size, "moves the window back instead", kind="start", room=window)
+
+
+def _along_one_axis(shapes: Shapes, exact: Exact, function: str, node: ast.Call) -> Iterator[_Access]:
+    sizes = shapes.sizes(node.args[0])
+    windowed = function.endswith("slice_in_dim")
+    window = exact.get(node.args[2]) if windowed and len(node.args) > 2 else 1
+    given = node.args[2 + windowed : 3 + windowed]
+    axis = exact.get(next((each.value for each in node.keywords if each.arg == "axis"), given[0] if given else None))
+    if sizes and isinstance(window, int) and (axis or 0) < len(sizes):
+        effect = "moves the window back instead"
+        yield _Access(node, node.args[0], node.args[1], sizes[axis or 0], effect, kind="start", room=window)
+
+
+def _checked(piece: Ran, shapes: Shapes, exact: Exact, access: _Access) -> Iterator[Cause]:
+    value = exact.get(access.index)
+    beyond = _beyond(value, access.size - max(access.room - 1, 0), access.size)
+    if beyond is None:
+        return
+    aval = shapes.aval(access.array)
+    shown = f"{access.kind} {beyond}" + (f" (of `{piece.text(access.index)}`)" if np.ndim(value) else "")
+    sized = f"an axis of size {access.size}" if access.kind != "branch number" else f"{access.size} branches"
+    yield Cause(
+        title=f"`{_line(piece, access.node)}`: {shown} for {sized}",
+        explanation=f"JAX does not check indices when a program runs: it {access.effect}. "
+        "State what is meant with `mode`, or check it: `jax.experimental.checkify` with `index_checks`.",
+        span=piece.span_of(access.node),
+        evidence=(Evidence(f"{piece.text(access.array)}: {aval}", piece.span_of(access.array)),) if aval else (),
+        fix=text(access.fixed) if access.fixed is not None else "",
+        replaces=piece.span_of(access.node),
+    )
+
+
+def _line(piece: Ran, node: ast.expr) -> str:
+    return " ".join(piece.text(node).split())
+
+
+def _beyond(value: Any, limit: int, size: int) -> int | None:
+    """The index that is out of range the farthest; None where all are inside."""
+    if value is None or not np.size(value) or np.asarray(value).dtype.kind not in "iu":
+        return None
+    low, high = int(np.min(value)), int(np.max(value))
+    if high >= limit:
+        return high
+    return low if low < -size else None

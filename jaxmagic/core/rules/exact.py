@@ -1,0 +1,263 @@
+"""Small integer expressions worked out exactly, with NumPy and Python instead of JAX: indices, sums, array sizes."""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmagic.core.operands import UnknownError, is_tracer
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.ran import Ran, dotted, ran
+
+MOST = 1_000_000
+"""Elements of an array that are looked at."""
+
+_DEEPEST = 20
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: _power(a, b),
+}
+_MAKE = ("arange", "array", "asarray", "full", "abs", "square", "reshape", "ravel", "maximum", "minimum")
+_REDUCE = ("sum", "prod", "cumsum", "cumprod", "max", "min", "dot")
+_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+
+
+class Exact:
+    """The values of names and expressions in one piece of code, where they can be told without running it.
+
+    A variable of a loop over a `range` has all of its values at once, in an array.
+    """
+
+    def __init__(self, observed: Observed, piece: Ran, depth: int = 0) -> None:
+        self._observed = observed
+        self._piece = piece
+        self._depth = depth
+        self._open: set[str] = set()
+
+    def get(self, node: ast.AST | None) -> Any:
+        """An `int`, a tuple of them or an integer array; None where it can't be told."""
+        try:
+            found = None if node is None else self.value(node)
+        except (UnknownError, ValueError, TypeError, ArithmeticError, IndexError, AttributeError):
+            return None
+        return found
+
+    def value(self, node: ast.AST) -> Any:
+        """The value of an expression.
+
+        Raises:
+            UnknownError: It depends on what only the program itself knows.
+        """
+        match node:
+            case ast.Constant(value=bool() | int() as value):
+                return int(value)
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return tuple(self.value(part) for part in parts)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -_number(self.value(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return _small(_BINARY[type(op)](_number(self.value(left)), _number(self.value(right))))
+            case ast.Subscript(value=ast.Attribute(attr="shape", value=array), slice=axis):
+                return self._shape(array)[self.value(axis)]
+            case ast.Call():
+                return self._call(node)
+        raise UnknownError(type(node).__name__)
+
+    # ------------------------------------------------------------------------------------------------- names
+
+    def _name(self, name: str) -> Any:
+        if name in self._open or self._depth > _DEEPEST:
+            raise UnknownError(name)
+        self._open.add(name)
+        try:
+            return self._bound(name)
+        finally:
+            self._open.discard(name)
+
+    def _bound(self, name: str) -> Any:
+        writes = list(_writes(self._piece, name))
+        if any(write is None for write in writes) or len(writes) > 1:
+            raise UnknownError(f"{name} changes")
+        if writes:
+            return self._written(writes[0])
+        if name in self._piece.local:
+            return self._argument(name)
+        return concrete(self._observed.namespace.get(name))
+
+    def _written(self, write: ast.AST | None) -> Any:
+        match write:
+            case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds)):
+                return np.arange(*(int(self.value(bound)) for bound in bounds))
+            case ast.expr():
+                return self.value(write)
+        raise UnknownError("not a plain assignment")
+
+    def _argument(self, name: str) -> Any:
+        """From the only call of the function in the code that ran."""
+        sites = list(_call_sites(self._observed, self._piece))
+        arguments = self._piece.node.args.args if not isinstance(self._piece.node, ast.Module) else []
+        names = [each.arg for each in arguments]
+        if len(sites) != 1 or name not in names:
+            raise UnknownError(name)
+        caller, call = sites[0]
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        index = names.index(name)
+        if given is None and index < len(call.args):
+            given = call.args[index]
+        if given is None or any(isinstance(each, ast.Starred) for each in call.args):
+            raise UnknownError(name)
+        return Exact(self._observed, caller, self._depth + 5).value(given)
+
+    # ------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: ast.Call) -> Any:
+        named = {each.arg: each.value for each in node.keywords}
+        if set(named) - {"axis", "dtype"}:
+            raise UnknownError("keywords")
+        axis = {"axis": self.value(named["axis"])} if "axis" in named else {}
+        name = dotted(self._observed, self._piece, node.func)
+        package, _, function = name.rpartition(".")
+        if package in ("jax.numpy", "numpy"):
+            return self._array_function(function, [self.value(arg) for arg in node.args[:3]], axis)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCE, "ravel", "reshape"):
+            values = [self.value(node.func.value), *map(self.value, node.args)]
+            return self._array_function(node.func.attr, values, axis)
+        if isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
+            return self._shape(node.args[0])[0]
+        raise UnknownError("a call of another function")
+
+    def _array_function(self, function: str, values: list[Any], axis: dict[str, Any]) -> Any:
+        if function in _TYPES and len(values) == 1:
+            return _number(values[0])
+        if function not in (*_MAKE, *_REDUCE):
+            raise UnknownError(function)
+        if function == "arange" and _length(values) > MOST:
+            raise UnknownError("too large")
+        if function == "full":
+            return np.full(*(np.asarray(value) for value in values))
+        array, *rest = [_number(value) if function not in ("reshape",) else value for value in values]
+        if function in _REDUCE:
+            array = _unbounded(array)
+        return _small(getattr(np, function)(array, *rest, **axis))
+
+    def _shape(self, node: ast.AST) -> tuple[int, ...]:
+        value = self._observed.namespace.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(value, jax.Array | np.ndarray) and not _is_written(self._piece, node):
+            return value.shape
+        return np.shape(self.value(node))
+
+
+def concrete(value: Any) -> Any:
+    """A plain integer, or an array of integers that is there already.
+
+    Raises:
+        UnknownError: It is something else.
+    """
+    if type(value) is int or (isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu"):
+        return value
+    array = isinstance(value, jax.Array) and not is_tracer(value)
+    if array and value.size <= MOST and value.dtype.kind in "iu" and value.is_fully_addressable:
+        if not value.is_deleted() and value.is_ready():
+            return np.asarray(value).astype(np.int64)
+    raise UnknownError(type(value).__name__)
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value, dtype=np.int64) if isinstance(value, tuple) else value
+
+
+def _small(value: Any) -> Any:
+    if np.size(value) > MOST:
+        raise UnknownError("too large")
+    return value
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if np.ndim(exponent) or int(exponent) > 200 or int(exponent) < 0:
+        raise UnknownError("a large power")
+    return _unbounded(base) ** int(exponent)
+
+
+def _unbounded(value: Any) -> Any:
+    """With Python's integers, which do not wrap; of a long array in double precision, exact to fifteen digits."""
+    if isinstance(value, int):
+        return value
+    return np.asarray(value).astype(object if np.size(value) <= 10_000 else np.float64)
+
+
+def _length(bounds: list[Any]) -> int:
+    return len(range(*map(int, bounds)))
+
+
+def _writes(piece: Ran, name: str) -> Iterator[ast.AST | None]:
+    """What is assigned to a name: an expression, the loop whose variable it is, or None for anything else."""
+    for node in piece.own:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                yield value
+            case ast.For(target=ast.Name(id=target)) if target == name:
+                yield None if any(isinstance(part, ast.Break) for part in ast.walk(node)) else node
+            case ast.Assign(targets=targets) if any(_mentions(target, name) for target in targets):
+                yield None
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target) if _mentions(target, name):
+                yield None
+            case ast.comprehension(target=target) | ast.For(target=target) if _mentions(target, name):
+                yield None
+            case ast.withitem(optional_vars=ast.expr() as target) if _mentions(target, name):
+                yield None
+            case ast.NamedExpr(target=ast.Name(id=target)) if target == name:
+                yield None
+            case ast.Global(names=names) | ast.Nonlocal(names=names) if name in names:
+                yield None
+
+
+def _is_written(piece: Ran, node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and any(True for _ in _writes(piece, node.id))
+
+
+def _mentions(target: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
+
+
+def _call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]]:
+    """Calls of a function, directly or through `jax.jit`, in the code that ran."""
+    for caller, call in _calls(observed):
+        if _called(observed, call.func) is piece.node:
+            yield caller, call
+
+
+def _calls(observed: Observed) -> tuple[tuple[Ran, ast.Call], ...]:
+    return _calls_of(ran(observed))
+
+
+@lru_cache(maxsize=1)
+def _calls_of(pieces: tuple[Ran, ...]) -> tuple[tuple[Ran, ast.Call], ...]:
+    return tuple((piece, node) for piece in pieces for node in piece.own if isinstance(node, ast.Call))
+
+
+def _called(observed: Observed, function: ast.AST) -> ast.AST | None:
+    """The `def` or `lambda` behind the name, or the `jax.jit(…)`, that is called."""
+    from jaxmagic.core.syntax import definition
+
+    match function:
+        case ast.Call(args=[inner, *_]):
+            return _called(observed, inner)
+        case ast.Lambda():
+            return function
+        case ast.Name(id=name):
+            value = observed.namespace.get(name)
+            for _ in range(5):
+                code = getattr(value, "__code__", None)
+                if code is not None:
+                    return definition(code)
+                value = getattr(value, "__wrapped__", None)
+    return None

@@ -1,0 +1,73 @@
+"""Indices beyond the end: found where they can be known, in any dress; nothing said where they can't or are meant."""
+
+import pytest
+from observed_cells import watched
+
+IMPORTS = "import jax, numpy as np, jax.numpy as jnp\nfrom jax import lax\n"
+
+BEYOND = [
+    ("x = jnp.arange(5.0)\nout = x[5]", "x[5]", "index 5 for an axis of size 5"),
+    (
+        "table = jnp.ones((3, 2))\n@jax.jit\ndef look(t, ids):\n    rows = t[ids]\n    return rows.sum(axis=1)\n"
+        "ids = jnp.array([0, 3])\nout = look(table, ids)",
+        "t[ids]",
+        "index 3 (of `ids`) for an axis of size 3",
+    ),
+    (
+        "class Grid:\n    def __init__(self):\n        self.cells = jnp.zeros((4, 6))\n    def corner(self):\n"
+        "        grid = self.cells\n        return grid[3, 6]\nout = Grid().corner()",
+        "grid[3, 6]",
+        "index 6 for an axis of size 6",
+    ),
+    (
+        "@jax.jit\ndef steps(x):\n    total = 0.0\n    for i in range(4):\n        total = total + (x[i + 1] - x[i])\n"
+        "    return total\nout = steps(jnp.arange(4.0))",
+        "x[i + 1]",
+        "index 4 (of `i + 1`) for an axis of size 4",
+    ),
+    ("x = jnp.zeros(3)\nout = x.at[3].add(1.0)", "x.at[3].add(1.0)", "index 3 for an axis of size 3"),
+    ("x = jnp.zeros((2, 3))\nout = jnp.take(x, 6)", "jnp.take(x, 6)", "index 6 for an axis of size 6"),
+    (
+        "out = jax.vmap(lambda row: row[-4])(jnp.ones((5, 3)))",
+        "row[-4]",
+        "index -4 for an axis of size 3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked", "told"), BEYOND)
+def test_an_index_beyond_the_end_is_found_and_the_fix_states_what_is_meant(body: str, marked: str, told: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["index-out-of-range"]
+    assert cell.marked("index-out-of-range") == marked
+    assert told in cell.found("index-out-of-range").title
+    assert cell.fixed("index-out-of-range").rules == []
+
+
+def test_windows_and_branches_beyond_the_end_are_found():
+    cell = watched(
+        IMPORTS + "x = jnp.arange(5)\na = lax.dynamic_slice(x, (4,), (3,))\nb = lax.dynamic_slice_in_dim(x, 3, 3)\n"
+        "c = lax.switch(7, [lambda: 0, lambda: 1, lambda: 2])"
+    )
+    assert cell.rules == ["index-out-of-range"] * 3
+    assert "moves the window back" in cell.report.findings[0].explanation
+    assert "branch number 7 for 3 branches" in cell.report.findings[2].title
+
+
+INSIDE = [
+    "x = jnp.arange(5)\nout = x[4], x[-5], x[2:9], x[jnp.array([0, 4])], x[...], x[None, 2]",
+    "x = jnp.arange(5)\nfor i in range(5):\n    if i < 4:\n        y = x[i + 1]",
+    "x = jnp.arange(5)\nfor i in range(9):\n    if i == 5:\n        break\n    y = x[i]",
+    "x = jnp.zeros(5)\nout = x.at[5].set(1.0, mode='drop'), jnp.take(x, 7, mode='clip')",
+    "x = np.arange(5)\nout = [x[i] for i in range(5)]",
+    "x = {5: jnp.ones(2)}\nout = x[5]",
+    "pairs = [jnp.ones(2) for _ in range(7)]\nout = pairs[6]",
+    "x = jnp.ones((3, 4))\nmask = x > 0\nout = x[mask], x[0, 3], lax.dynamic_slice(x, (1, 0), (2, 4))",
+    "@jax.jit\ndef f(x, i):\n    return x[i]\nout = f(jnp.ones(3), 1), f(jnp.ones(9), 8)",
+    "n = 3\nn = 8\nx = jnp.ones(n)\nout = x[n - 1]",
+]
+
+
+@pytest.mark.parametrize("body", INSIDE)
+def test_indices_that_are_right_guarded_or_unknown_are_left_alone(body: str):
+    assert watched(IMPORTS + body).rules == []
