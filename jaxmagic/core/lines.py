@@ -98,6 +98,12 @@ class LineRecord:
         """What every variable held, call by call, in the order of the source."""
         return tuple(hint for way in self._kept() for hint in sorted(_hints(way), key=_place))
 
+    def modules(self) -> tuple[str, ...]:
+        """Files whose own lines ran, a cell's among them, whether or not they stored an array."""
+        with self._lock:
+            codes = [function.code for function in self._functions.values()]
+        return tuple(dict.fromkeys(code.co_filename for code in codes if code.co_name == "<module>"))
+
     def written(self, file: str, function: str, name: str, before_line: int) -> Hint | None:
         """The last time that a variable was stored above a line (or anywhere, where it never was above).
 

@@ -9,6 +9,7 @@ from types import FrameType
 import msgspec
 
 from jaxmagic.core import frames, rules
+from jaxmagic.core.aliases import Aliases
 from jaxmagic.core.capture import Capture
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
@@ -61,6 +62,7 @@ class Recording(Session):
         super().__init__(options.title, options.modules, options.backend, cells)
         self.options = options
         self._lines = LineRecord(self.policy, self.limits)
+        self._aliases = Aliases()
         self._capture = Capture(
             self.limits,
             retrace=options.retrace and not options.nojit,
@@ -102,7 +104,8 @@ class Recording(Session):
 
     def _listener(self) -> frames.Listener:
         if self._experiment is None:
-            return self._lines
+            both: dict[str, frames.Listener] = {"shapes beside lines": self._lines}
+            return Listeners(both | {"memory shared with NumPy": self._aliases}, self.limits)
         self._patient = Patient(self._lines)
         return Listeners({"shapes beside lines": self._patient, **self._experiment.listeners()}, self.limits)
 
@@ -125,16 +128,19 @@ class Recording(Session):
         return Lasting.current.record() if Lasting.current is not None else None
 
     def _findings(self, report: Report, stale: tuple[Stale, ...]) -> tuple[Finding, ...]:
+        modules = self._lines.modules()
         return rules.observe(
             rules.Observed(
                 limits=self.limits,
                 calls=report.calls,
                 hints=report.hints,
                 compiled=report.compiled,
-                files=tuple(dict.fromkeys(call.span.file for call in report.calls)),
+                files=tuple(dict.fromkeys([*(call.span.file for call in report.calls), *modules])),
+                modules=modules,
                 namespace=self.cells.namespace,
                 printed=report.printed,
                 stale=stale,
+                aliases=self._aliases.found(),
                 failure=report.failure,
             )
         )

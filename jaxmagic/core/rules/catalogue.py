@@ -61,6 +61,7 @@ FAMILIES = (
     "dropped",
     "broadcasting",
     "bounds",
+    "aliasing",
     "stale",
     "keys",
     "printing",

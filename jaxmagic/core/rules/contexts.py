@@ -8,6 +8,7 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
+from jaxmagic.core.aliases import Alias
 from jaxmagic.core.entries import Stale
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nodes import parts
@@ -129,10 +130,14 @@ class Observed:
     compiled: tuple[Compiled, ...] = ()
     files: tuple[str, ...] = ()
     """`co_filename` of the cell and of every module or cell whose functions ran."""
+    modules: tuple[str, ...] = ()
+    """Those whose own lines ran: the cell's, and modules that it imported."""
     namespace: Mapping[str, Any] = field(default_factory=dict)
     """The user's namespace as the cell left it."""
     printed: tuple[Printed, ...] = ()
     stale: tuple[Stale, ...] = ()
     """From `Capture.stale()`."""
+    aliases: tuple[Alias, ...] = ()
+    """From `Aliases.found()`."""
     failure: Failure | None = None
     """What ended the cell: a cause that explains it is not reported a second time."""

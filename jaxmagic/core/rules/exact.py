@@ -11,6 +11,7 @@ import numpy as np
 from jaxmagic.core.operands import UnknownError, is_tracer
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
+from jaxmagic.core.syntax import definition
 
 MOST = 1_000_000
 """Elements of an array that are looked at."""
@@ -164,11 +165,11 @@ def concrete(value: Any) -> Any:
     """
     if type(value) is int or (isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu"):
         return value
-    array = isinstance(value, jax.Array) and not is_tracer(value)
-    if array and value.size <= MOST and value.dtype.kind in "iu" and value.is_fully_addressable:
-        if not value.is_deleted() and value.is_ready():
-            return np.asarray(value).astype(np.int64)
-    raise UnknownError(type(value).__name__)
+    if not isinstance(value, jax.Array) or is_tracer(value) or value.size > MOST or value.dtype.kind not in "iu":
+        raise UnknownError(type(value).__name__)
+    if not value.is_fully_addressable or value.is_deleted() or not value.is_ready():
+        raise UnknownError("not at hand")
+    return np.asarray(value).astype(np.int64)
 
 
 def _number(value: Any) -> Any:
@@ -246,8 +247,6 @@ def _calls_of(pieces: tuple[Ran, ...]) -> tuple[tuple[Ran, ast.Call], ...]:
 
 def _called(observed: Observed, function: ast.AST) -> ast.AST | None:
     """The `def` or `lambda` behind the name, or the `jax.jit(…)`, that is called."""
-    from jaxmagic.core.syntax import definition
-
     match function:
         case ast.Call(args=[inner, *_]):
             return _called(observed, inner)

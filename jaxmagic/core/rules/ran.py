@@ -69,11 +69,11 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 def ran(observed: Observed) -> tuple[Ran, ...]:
     """Every user function that ran, and the cell's own lines."""
-    return _pieces(observed.calls)
+    return _pieces(observed.calls, observed.modules)
 
 
 @lru_cache(maxsize=1)
-def _pieces(calls_made: tuple[Call, ...]) -> tuple[Ran, ...]:
+def _pieces(calls_made: tuple[Call, ...], modules: tuple[str, ...]) -> tuple[Ran, ...]:
     found: dict[Span, list[Call]] = {}
     for call in calls_made:
         found.setdefault(call.span, []).append(call)
@@ -82,7 +82,9 @@ def _pieces(calls_made: tuple[Call, ...]) -> tuple[Ran, ...]:
         node = source.tree(span.file) if calls[0].function == "<module>" else source.node_at(span)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module):
             pieces.append(Ran(span.file, node, calls[0].function, tuple(calls)))
-    return tuple(pieces)
+    known = {piece.file for piece in pieces if isinstance(piece.node, ast.Module)}
+    trees = {file: source.tree(file) for file in modules if file not in known}
+    return *pieces, *(Ran(file, tree, "<module>", ()) for file, tree in trees.items() if tree is not None)
 
 
 def dotted(observed: Observed, piece: Ran, node: ast.AST) -> str:
