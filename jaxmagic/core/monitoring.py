@@ -170,7 +170,9 @@ class MonitoringWatcher:
         if watched is None:
             return None
         line = watched.running.pop(id(sys._getframe(1)), None)
-        return self._silence(watched) if line is None and self._adaptive else None
+        if line is not None:  # of a generator in one line nothing else ends the line
+            watched.nothing_new(line)
+        return self._silence(watched) if self._adaptive and (line is None or watched.settled(line)) else None
 
     def _returns(self, code: CodeType, offset: int, value: Any) -> Any:
         watched = self._codes.get(id(code))

@@ -211,6 +211,21 @@ def test_a_generator_becomes_silent(adaptive, diary):
     assert len(diary.about("countdown")) < 30
 
 
+@since_312
+@pytest.mark.parametrize("generator", [walks.countdown, walks.counting_on_one_line])
+def test_the_interpreter_does_not_even_call_us_for_a_silent_generator(adaptive, generator):
+    running = generator(1_000)
+    for _ in range(100):
+        next(running)
+    calls = []
+    for tool, name in ((tool, sys.monitoring.get_tool(tool)) for tool in range(6)):
+        if name == "jaxmagic":
+            sys.monitoring.register_callback(tool, sys.monitoring.events.PY_YIELD, lambda *event: calls.append(event))
+    for _ in range(800):
+        next(running)
+    assert not calls
+
+
 def test_everything_is_told_when_it_may_not_become_silent(watcher, diary):
     walks.loop(1_000)
     assert diary.entries.count("loop +4") == 1_000

@@ -25,6 +25,10 @@ def countdown(n):
         n = n - 1 if answer is None else answer
 
 
+def counting_on_one_line(n):
+    for number in range(n): yield number  # noqa: E701 # fmt: skip
+
+
 def rescued(x):
     try:
         x = int("no number")
