@@ -26,7 +26,7 @@ def countdown(n):
 
 
 def counting_on_one_line(n):
-    for number in range(n): yield number  # noqa: E701 # fmt: skip
+    for number in range(n): yield number  # noqa: E701, UP028 # fmt: skip
 
 
 def rescued(x):
