@@ -32,6 +32,7 @@ class Capture:
             dropped and the host's random states are restored.
         tracing: Called with a function's name when JAX begins to trace it, for a context to be in while it does.
         is_user: Whether a file name is the user's code.
+        lowering: Called for a context to be in while JAX lowers a program, where none of the user's code runs.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Capture:
         retrace: bool = True,
         tracing: Callable[[str], AbstractContextManager[Any]] = nullcontext,
         is_user: IsUser | None = None,
+        lowering: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         is_user = is_user or Policy().is_user
         progress = Progress()
@@ -48,7 +50,7 @@ class Capture:
         self._entries = Entries(limits)
         self._stopwatch = Stopwatch(limits)
         self._tracing = Tracing(self._entries, progress, is_user, limits, tracing, retrace)
-        self._execution = Execution(self._entries, progress, self._stopwatch, is_user, limits)
+        self._execution = Execution(self._entries, progress, self._stopwatch, is_user, limits, lowering)
         self._undo = ExitStack()
 
     def start(self) -> None:

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from jaxmagic.core import jax_internals, second_look
@@ -23,12 +25,19 @@ class Execution:
     """The hooks on JAX's lowering and dispatch, for one recording; called as `hook(inner, ...)`."""
 
     def __init__(
-        self, entries: Entries, progress: Progress, stopwatch: Stopwatch, is_user: IsUser, limits: Limits
+        self,
+        entries: Entries,
+        progress: Progress,
+        stopwatch: Stopwatch,
+        is_user: IsUser,
+        limits: Limits,
+        lowering: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._entries = entries
         self._progress = progress
         self._stopwatch = stopwatch
         self._limits = limits
+        self._lowering = lowering
         self._derived = Derived(entries, is_user)
         self._running = threading.local()
         self._lock = threading.Lock()
@@ -68,9 +77,10 @@ class Execution:
                 entry = next(iter(self._entries.of_jaxpr(params.get("jaxpr"))), None)
                 ahead = entry is not None
         if entry is None or not ahead:
-            computation = inner(*args, **params)
+            with self._lowering():
+                computation = inner(*args, **params)
         else:
-            with self._stopwatch.attributed(entry.seconds):
+            with self._lowering(), self._stopwatch.attributed(entry.seconds):
                 computation = inner(*args, **params)
             self._stopwatch.await_compile(entry.seconds)
             entry.ahead = entry.executable is None

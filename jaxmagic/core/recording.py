@@ -22,6 +22,7 @@ from jaxmagic.core.nojit.experiment import Experiment
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.nojit.steps import Progress
+from jaxmagic.core.nojit.trail import Trail
 from jaxmagic.core.session import Session
 from jaxmagic.records import Compiled, Finding, NoJit, Report, Seconds
 
@@ -68,6 +69,7 @@ class Recording(Session):
             retrace=options.retrace and not options.nojit,
             tracing=self._tracing,
             is_user=self.policy.is_user,
+            lowering=lambda: self._watcher.aside(),
         )
         self._experiment: Experiment | None = None
         if options.nojit is not None:
@@ -82,6 +84,11 @@ class Recording(Session):
         if self._experiment is not None:
             self.add("jit off", partial(self._experiment.start, self._watcher), self._experiment.stop)
         self.add("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
+
+    @property
+    def trail(self) -> Trail | None:
+        """Every value in order, where the run is to be compared with another."""
+        return self._experiment.trail if self._experiment is not None else None
 
     def report(self) -> Report:
         began = time.perf_counter()
