@@ -26,9 +26,9 @@ def area(ours: str = "", others: str = "") -> Area:
 
 AREAS = {
     "records": area(others="msgspec"),
-    "core": area("records", "executing jax jaxlib msgspec numpy"),
+    "core": area("records", "executing jax jaxlib msgspec numpy pandas"),
     "outline": area("records"),
-    "fit": area("records", "msgspec"),
+    "fit": area("records core", "msgspec"),
     "text": area("records outline"),
     "elements": area("outline"),
     "html": area("records outline elements"),
