@@ -62,6 +62,7 @@ FAMILIES = (
     "broadcasting",
     "bounds",
     "aliasing",
+    "precision",
     "stale",
     "keys",
     "printing",

@@ -105,8 +105,7 @@ class Exact:
     def _argument(self, name: str) -> Any:
         """From the only call of the function in the code that ran."""
         sites = list(_call_sites(self._observed, self._piece))
-        arguments = self._piece.node.args.args if not isinstance(self._piece.node, ast.Module) else []
-        names = [each.arg for each in arguments]
+        names = _parameters(self._piece)
         if len(sites) != 1 or name not in names:
             raise UnknownError(name)
         caller, call = sites[0]
@@ -229,10 +228,20 @@ def _mentions(target: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 
 
+def _parameters(piece: Ran) -> list[str]:
+    """Names of the positional parameters, without the `self` of a method."""
+    names = [each.arg for each in piece.node.args.args] if not isinstance(piece.node, ast.Module) else []
+    return names[1:] if names[:1] == ["self"] else names
+
+
 def _call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]]:
-    """Calls of a function, directly or through `jax.jit`, in the code that ran."""
+    """Calls of a function, directly or through `jax.jit`, and of a method by its name, in the code that ran."""
+    method = isinstance(piece.node, ast.FunctionDef) and [each.arg for each in piece.node.args.args][:1] == ["self"]
     for caller, call in _calls(observed):
-        if _called(observed, call.func) is piece.node:
+        if method and isinstance(call.func, ast.Attribute):
+            if call.func.attr == getattr(piece.node, "name", ""):
+                yield caller, call
+        elif _called(observed, call.func) is piece.node:
             yield caller, call
 
 
