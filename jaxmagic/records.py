@@ -130,7 +130,7 @@ class Hint(Record):
     hidden: int = 0
     """Further leaves beyond the cap."""
     times: int = 1
-    """How often the line ran with exactly these."""
+    """How often it was seen so; a line that only repeats itself is not watched to its end."""
 
     def __str__(self) -> str:
         if len(self.leaves) == 1 and not self.leaves[0].path and not self.hidden:
@@ -652,6 +652,8 @@ class Live(Record):
     """With the new events only; `total` counts all so far."""
     seconds: float
     """Since the cell began."""
+    sources: tuple[Source, ...] = ()
+    """Text of files that were not spoken of before."""
 
 
 class Payload(Record):

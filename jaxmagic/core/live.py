@@ -3,12 +3,12 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.series import Arrival, Name
-from jaxmagic.records import Live, TapEvent, TapSeries
+from jaxmagic.records import Live, Source, TapEvent, TapSeries
 
 PAUSE = 0.1
 """Seconds between two messages."""
@@ -25,16 +25,20 @@ MOST_ELEMENTS = 4_096
 MOST_SERIES = 200
 
 
-class Source(Protocol):
+class Tapped(Protocol):
+    """Where the values come from."""
+
     def on_event(self, sink: Callable[[Arrival], None]) -> None: ...
     def flush(self) -> None: ...
+    def sources_of(self, files: Iterable[str]) -> tuple[Source, ...]: ...
 
 
 class LiveFeed:
     """Tells what came, from a thread of its own, between `start` and `stop`."""
 
-    def __init__(self, source: Source, tell: Callable[[Live], None], limits: Limits) -> None:
+    def __init__(self, source: Tapped, tell: Callable[[Live], None], limits: Limits) -> None:
         self._source = source
+        self._files: set[str] = set()
         self._tell = tell
         self._limits = limits
         self._waiting: deque[Arrival] = deque(maxlen=MOST_WAITING)
@@ -59,7 +63,7 @@ class LiveFeed:
                 self._source.flush()
                 news = self._news()
                 if news:
-                    self._tell(Live(news, time.perf_counter() - self._began))
+                    self._tell(Live(news, time.perf_counter() - self._began, self._new_sources(news)))
 
     def _news(self) -> tuple[TapSeries, ...]:
         arrived = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -69,6 +73,11 @@ class LiveFeed:
                 if arrival.steps[index] >= 0:
                     by_name.setdefault(name, []).append((arrival, index))
         return tuple(self._series(name, found) for name, found in list(by_name.items())[:MOST_SERIES])
+
+    def _new_sources(self, news: tuple[TapSeries, ...]) -> tuple[Source, ...]:
+        files = {series.span.file for series in news if series.span is not None} - self._files
+        self._files |= files
+        return self._source.sources_of(files)
 
     def _series(self, name: Name, found: list[tuple[Arrival, int]]) -> TapSeries:
         stride = -(-len(found) // MOST_EVENTS)

@@ -20,10 +20,11 @@ def with_sources(report: Report, cells: Cells, first: str | None = None) -> Repo
     """
     files = dict.fromkeys([first] if first else [])
     files.update(dict.fromkeys(span.file for span in _spans(report)))
-    return msgspec.structs.replace(report, sources=tuple(_sources(files, cells)))
+    return msgspec.structs.replace(report, sources=tuple(sources(files, cells)))
 
 
-def _sources(files: Iterable[str], cells: Cells) -> Iterator[Source]:
+def sources(files: Iterable[str], cells: Cells) -> Iterator[Source]:
+    """Of the files whose text is known."""
     for file in files:
         source = source_record(file, cells.number(file))
         if source.text:

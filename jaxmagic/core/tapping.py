@@ -1,7 +1,7 @@
 """What `%%jaxtap` records: named values out of running programs, and what they cost."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 
 import msgspec
@@ -10,8 +10,9 @@ from jaxmagic.core.cells import Cells
 from jaxmagic.core.delivery import TapStopped
 from jaxmagic.core.series import Arrival, Series
 from jaxmagic.core.session import Session
+from jaxmagic.core.sources import sources
 from jaxmagic.core.taps import TapOptions, Taps
-from jaxmagic.records import Evidence, Finding, Report, Seconds
+from jaxmagic.records import Evidence, Finding, Report, Seconds, Source
 
 SAVED_ELEMENTS = 20_000
 """Numbers of each series that go into the report as values; the summaries of the other events are there."""
@@ -93,6 +94,9 @@ class Tapping(Session):
 
     def flush(self) -> None:
         self._taps.flush()
+
+    def sources_of(self, files: Iterable[str]) -> tuple[Source, ...]:
+        return tuple(sources(files, self.cells))
 
     def report(self) -> Report:
         began = time.perf_counter()

@@ -3,7 +3,9 @@
 import worker from "inline:./layout/worker.ts";
 import { render } from "preact";
 import { startLayout } from "./layout/client";
+import { withNews } from "./live";
 import { decode } from "./payload";
+import type { Live, Report } from "./protocol";
 import type { State } from "./selection";
 import { style } from "./style";
 import { Notice } from "./views/notice";
@@ -14,6 +16,8 @@ declare const JAXMAGIC_VERSION: string;
 export interface Mounted {
   /** Shows another payload in place of the one before; what is selected stays. */
   readonly show: (payload: unknown) => Promise<void>;
+  /** Adds what came ashore since, while the report is of a running cell. */
+  readonly add: (news: Live) => void;
   readonly dispose: () => void;
 }
 
@@ -29,20 +33,30 @@ export function mount(element: HTMLElement, live: boolean, start?: Partial<State
   const layout = startLayout(worker);
   const releaseKeys = keepKeys(element);
   let latest = 0;
+  let shown: Report | undefined;
+  let waiting: Live[] = [];
+  const draw = (report: Report): void => {
+    shown = report;
+    render(<Panel report={report} live={live} place={layout.place} {...(start ? { start } : {})} />, root);
+  };
+  const add = (news: Live): void => {
+    // News may come while the report they belong to is still being unpacked.
+    if (!shown) waiting.push(news);
+    else if (shown.state === "running") draw(withNews(shown, news));
+  };
   const show = async (payload: unknown): Promise<void> => {
     latest += 1;
     const mine = latest;
     const decoded = await decode(payload, JAXMAGIC_VERSION);
     // A large report may take longer to unpack than the one after it.
     if (mine !== latest) return;
-    render(
-      decoded.kind === "report" ? (
-        <Panel report={decoded.report} live={live} place={layout.place} {...(start ? { start } : {})} />
-      ) : (
-        <Notice message={decoded.message} advice={decoded.advice} />
-      ),
-      root,
-    );
+    if (decoded.kind !== "report") {
+      render(<Notice message={decoded.message} advice={decoded.advice} />, root);
+      return;
+    }
+    draw(decoded.report);
+    for (const news of waiting) add(news);
+    waiting = [];
   };
   const dispose = (): void => {
     latest += 1;
@@ -50,7 +64,7 @@ export function mount(element: HTMLElement, live: boolean, start?: Partial<State
     layout.dispose();
     releaseKeys();
   };
-  return { show, dispose };
+  return { show, add, dispose };
 }
 
 /**

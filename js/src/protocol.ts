@@ -72,7 +72,7 @@ export interface Hint {
   readonly leaves: readonly Leaf[];
   /** Further leaves beyond the cap. */
   readonly hidden: number;
-  /** How often the line ran with exactly these. */
+  /** How often it was seen so; a line that only repeats itself is not watched to its end. */
   readonly times: number;
 }
 
@@ -525,6 +525,8 @@ export interface Live {
   readonly taps: readonly TapSeries[];
   /** Since the cell began. */
   readonly seconds: number;
+  /** Text of files that were not spoken of before. */
+  readonly sources: readonly Source[];
 }
 
 /** What travels to the panel and is saved in the notebook. */

@@ -61,7 +61,10 @@ function tabsOf(report: Report): readonly { tab: Tab; title: string; count: numb
     { tab: "transfer", title: "Transfer", count: report.taps.length },
     { tab: "output", title: "Output", count: output },
   ];
-  return all.filter(({ tab, count }) => tab !== "transfer" || count > 0);
+  const empty = (tab: Tab): boolean =>
+    (tab === "transfer" && report.taps.length === 0 && report.mode !== "jaxtap") ||
+    (tab === "transform" && report.mode === "jaxtap");
+  return all.filter(({ tab }) => !empty(tab));
 }
 
 function spelling(report: Report): (span: Span) => string {
