@@ -1,14 +1,18 @@
 """What jaxmagic installs in an IPython shell, and its removal: an input transformer and two events."""
 
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
-from jaxmagic.magics.line import call_for
+from jaxmagic.magics.line import call_for, hide_call
 
 CELL_MAGICS = ("jaxtrace", "jaxnojit", "jaxtap")
+
+_RUN_THEIR_CELL = ("time", "timeit", "capture", "prun")
+"""Cell magics that run the rest of the cell as IPython would; to others it may be text for a file or another shell."""
 
 
 class CellRun(Protocol):
@@ -60,8 +64,8 @@ class Hooks:
             if _magic_of([text]) is not None:
                 call = _refusal(magic, stripped)
                 return [call, "\n", *lines[2:]] if number == 1 else [call, *lines[1:number], "\n", *lines[number + 1 :]]
-            if stripped.startswith("%%"):  # another cell magic goes first, and runs our call as its own first line
-                return [text, call, *lines[1:number], *lines[number + 1 :]]
+            if stripped.startswith("%%"):
+                return _with_another(call, lines, number)
             if stripped.startswith("from __future__"):  # must stay the first statement
                 joined = f"{text.rstrip()}; {call}"
                 return ["\n", *lines[1:number], joined, *lines[number + 1 :]]
@@ -97,6 +101,7 @@ def begin(magic: str, line: str) -> None:
     hooks = _hooks.get(id(get_ipython()))
     if hooks is None:
         raise UsageError("jaxmagic is not loaded in this shell; run `%load_ext jaxmagic` first.")
+    hide_call(sys._getframe(1).f_code.co_filename)
     hooks.begin(magic, line)
 
 
@@ -138,6 +143,15 @@ def _magic_of(lines: list[str]) -> str | None:
     first = lines[0].split(maxsplit=1)[0] if lines and lines[0].strip() else ""
     name = first.removeprefix("%%")
     return name if first.startswith("%%") and name in CELL_MAGICS else None
+
+
+def _with_another(call: str, lines: list[str], number: int) -> list[str]:
+    """A cell whose line `number` is the line of somebody else's cell magic."""
+    name, _, options = lines[number].strip().removeprefix("%%").partition(" ")
+    if name in _RUN_THEIR_CELL:  # it goes first, and runs our call as its own first line
+        return [lines[number], call, *lines[1:number], *lines[number + 1 :]]
+    body = "".join(lines[number + 1 :])
+    return [call, *lines[1:number], f"get_ipython().run_cell_magic({name!r}, {options.strip()!r}, {body!r})\n"]
 
 
 def _refusal(magic: str, other: str) -> str:

@@ -1,0 +1,46 @@
+"""Cells that people really write, and that a magic has no right to spoil, in a real kernel."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel, running_kernel
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    with running_kernel() as kernel:
+        kernel.run("%load_ext jaxmagic\nimport jax, jax.numpy as jnp, numpy as np")
+        yield kernel
+
+
+def report(kernel: Kernel, cell: str) -> str:
+    """The text shown below a traced cell."""
+    outputs = kernel.run(f"%%jaxtrace\n{cell}")
+    return outputs.displays[-1]["text/plain"]
+
+
+# ----------------------------------------------------------------------------------------- the magic's line
+
+
+def test_a_file_written_by_another_magic_holds_only_what_was_typed(kernel: Kernel, tmp_path: Path):
+    file = tmp_path / "typed.txt"
+    kernel.run(f"%%jaxtrace\n%%writefile {file}\nhello\n")
+    assert file.read_text() == "hello\n"
+
+
+def test_another_shell_is_not_given_our_call(kernel: Kernel):
+    outputs = kernel.run("%%jaxtrace\n%%bash\necho from bash")
+    assert (outputs.status, outputs.stdout) == ("ok", "from bash\n")
+    assert "%%jaxtrace: finished" in outputs.displays[-1]["text/plain"]
+
+
+def test_a_traceback_shows_the_magics_line_and_not_what_stands_for_it(kernel: Kernel):
+    traceback = kernel.run("%%jaxtrace --no-hlo\n1 / 0").traceback
+    assert "%%jaxtrace --no-hlo" in traceback
+    assert "jaxmagic.hooks" not in traceback
+
+
+def test_an_import_from_the_future_is_shown_as_typed(kernel: Kernel):
+    shown = report(kernel, "# first\nfrom __future__ import annotations\nx = jnp.ones(3)\n")
+    assert "  1  %%jaxtrace\n  2  # first\n  3  from __future__ import annotations\n  4  x = " in shown
