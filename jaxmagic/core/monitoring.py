@@ -187,7 +187,8 @@ class MonitoringWatcher:
 
     def _raises(self, code: CodeType, offset: int, error: BaseException) -> None:
         watched = self._codes.get(id(code))
-        if watched is not None and not ends_iteration(code, offset):
+        # Raising can't be silenced; what a settled loop of it costs is decided by the order of these.
+        if watched is not None and watched.running and not ends_iteration(code, offset):
             line = watched.running.pop(id(sys._getframe(1)), None)
             if line is not None:  # it did not end, and has told nothing
                 watched.nothing_new(line)
