@@ -152,3 +152,35 @@ def test_long_work_shows_how_far_it_has_come(loaded: Kernel):
 def test_a_wrong_use_is_said_without_a_traceback(loaded: Kernel, line: str, message: str):
     outputs = loaded.run(line)
     assert message in ANSI.sub("", outputs.stderr + outputs.traceback)
+
+
+def test_a_comparison_is_in_the_report_as_text_and_page(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit --compare\ny = f(jnp.ones(3))\ny.sum()")
+    assert outputs.stdout.startswith("This cell runs twice")
+    assert outputs.value == {"text/plain": "Array(6., dtype=float32)"}
+    comparison = report_of(outputs).comparison
+    assert comparison is not None
+    assert [each.name for each in comparison.differences] == ["y", "the cell's value"]
+    assert comparison.left_operations == comparison.right_operations > 0
+    (shown,) = (one for one in outputs.displays if REPORT_MIME in one)
+    for text in (shown["text/plain"], shown["text/html"]):
+        assert "Equal to the last bit: 2 arrays compared." in text
+
+
+def test_a_statement_is_compared(loaded: Kernel):
+    comparison = report_of(loaded.run("%jaxnojit --compare f(3.0)")).comparison
+    assert comparison is not None
+    assert comparison.verdict.startswith("Equal values, but another type")
+
+
+def test_a_cell_that_awaits_can_not_be_compared(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit --compare\nimport asyncio\nawait asyncio.sleep(0)")
+    assert "a cell with a top-level `await` can't be run twice" in ANSI.sub("", outputs.stderr + outputs.traceback)
+
+
+def test_both_runs_of_a_comparison_are_under_way_when_jit_is_off_for_good(loaded: Kernel):
+    loaded.run("%jaxnojit on")
+    comparison = report_of(loaded.run("%%jaxnojit --compare\ny = positive(1.0)")).comparison
+    loaded.run("%jaxnojit off")
+    assert comparison is not None
+    assert comparison.verdict.startswith("This code only works without jit")

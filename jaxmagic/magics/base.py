@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument, parse_argstring
 
 from jaxmagic.magics.cell import CellRun
 from jaxmagic.magics.settings import JaxMagic
-from jaxmagic.magics.statement import run_statement, typed
+from jaxmagic.magics.statement import piece_of_statement, typed
 
 _COMMON = (
     argument("--module", action="append", default=[], metavar="NAME", help="an installed package to treat as yours"),
@@ -83,7 +83,7 @@ class ReportMagics(Magics):
         run = self.run_for(f"%{self.name} {line}", flags)
         run.start(None)
         try:
-            value = run_statement(self.ipython, flags.statement)
+            value = piece_of_statement(self.ipython, flags.statement).run(self.ipython.user_ns)
         except BaseException as error:
             run.finish(error)
             raise

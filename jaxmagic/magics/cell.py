@@ -47,13 +47,17 @@ class CellRun:
         self._session.stop(error, value)
         if self._progress is not None:
             self._progress.close()
-        report = self._session.report()
+        report = self.completed(self._session.report(), error, value)
         if self._flags.to:
             report = _append(report, Path(self._flags.to).expanduser())
         if self._flags.output:
             self._shell.push({self._flags.output: self.output(report)})
         if self.display is not None:
             self.display.final(report)
+
+    def completed(self, report: Report, error: BaseException | None, value: Any) -> Report:
+        """The report with what only the run of the whole cell can add."""
+        return report
 
     def output(self, report: Report) -> Any:
         """What `-o NAME` puts into the variable."""

@@ -13,8 +13,10 @@ from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.magics.base import ReportMagics, common_flags
 from jaxmagic.magics.cell import CellRun, cells_of
+from jaxmagic.magics.comparison import Comparison
 from jaxmagic.magics.progress import ProgressBar
 from jaxmagic.magics.settings import JaxMagic
+from jaxmagic.records import Report
 
 
 @magics_class
@@ -28,6 +30,9 @@ class NoJitMagics(ReportMagics):
     @magic_arguments()
     @argument("--only", action="append", default=[], metavar="F,G", help="these run in Python, all else stays compiled")
     @argument("--except", dest="excluded", action="append", default=[], metavar="F,G", help="these stay compiled")
+    @argument("--compare", action="store_true", help="run with jit too, from equal inputs, and say what differs")
+    @argument("--rtol", type=float, metavar="R", help="with --compare: differences that count as equal, to the largest")
+    @argument("--atol", type=float, metavar="A", help="with --compare: differences that count as equal")
     @argument("--budget", type=float, metavar="SECONDS", help="stop between two lines when the time is up")
     @argument("--pdb", action="store_true", help="open the debugger where an error is raised")
     @common_flags
@@ -48,6 +53,7 @@ class NoJitMagics(ReportMagics):
                 only=_names(flags.only),
                 excluded=_names(flags.excluded),
                 budget=flags.budget,
+                compare=flags.compare,
                 lasting=self._lasting is not None,
             )
         except ValueError as error:
@@ -117,17 +123,36 @@ class NoJitMagics(ReportMagics):
 
 
 class NoJitRun(CellRun):
-    """A cell without jit, in which IPython may open its debugger."""
+    """A cell without jit, in which IPython may open its debugger, or beside which it runs with jit."""
+
+    def __init__(
+        self, shell: InteractiveShell, flags: argparse.Namespace, session: Recording, progress: ProgressBar
+    ) -> None:
+        super().__init__(shell, flags, session, progress)
+        self._recording = session
+        self._comparison: Comparison | None = None
+        self._debugs_before = shell.call_pdb
 
     def start(self, frame: Any) -> None:
+        if self._flags.compare:
+            self._comparison = Comparison(self._shell, self._flags, frame)
+            self._comparison.run_compiled()
         super().start(frame)
-        self._debugs_before = self._shell.call_pdb
         if self._flags.pdb:
             self._shell.call_pdb = True
 
     def finish(self, error: BaseException | None, value: Any = None) -> None:
         self._shell.call_pdb = self._debugs_before
         super().finish(error, value)
+
+    def completed(self, report: Report, error: BaseException | None, value: Any) -> Report:
+        if self._comparison is None:
+            return report
+        return self._recording.tried("the comparison", lambda: self._added(report, error, value), report)
+
+    def _added(self, report: Report, error: BaseException | None, value: Any) -> Report:
+        assert self._comparison is not None
+        return self._comparison.added_to(report, self._recording, error, value)
 
 
 _STATES = {"on": NoJitMagics.switch_off, "off": NoJitMagics.switch_on, "status": NoJitMagics.status}

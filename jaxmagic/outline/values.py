@@ -93,7 +93,11 @@ def comparison_section(comparison: Comparison | None, places: Places) -> Section
     if comparison is None:
         return None
     left, right = short(comparison.left, NAME), short(comparison.right, NAME)
-    times = f"{left}: {units.seconds(comparison.left_s)}, {right}: {units.seconds(comparison.right_s)}"
+    sides = (
+        (left, comparison.left_s, comparison.left_operations),
+        (right, comparison.right_s, comparison.right_operations),
+    )
+    times = ", ".join(f"{side}: {units.seconds(spent)}{_sent(operations)}" for side, spent, operations in sides)
     where = places.name(comparison.first)
     verdict = line(Word(comparison.verdict, "strong"), f" First difference on {where}." if where else "")
     code = places.excerpt(comparison.first)
@@ -106,6 +110,10 @@ def comparison_section(comparison: Comparison | None, places: Places) -> Section
         Paragraph(line(times)),
     )
     return Section(line(f"{left} against {right}"), blocks)
+
+
+def _sent(operations: int) -> str:
+    return f" in {units.counted(operations, 'operation')}" if operations else ""
 
 
 def _difference(difference: Difference) -> tuple[Line, ...]:

@@ -14,6 +14,7 @@ from jaxmagic.core.nojit.remaining import Remaining
 from jaxmagic.core.nojit.scope import NoJitOptions, Scope
 from jaxmagic.core.nojit.steps import Progress, Steps
 from jaxmagic.core.nojit.switch import Switch
+from jaxmagic.core.nojit.trail import Trail
 from jaxmagic.core.nojit.values import ValueRecord
 from jaxmagic.core.policy import Policy
 from jaxmagic.records import NoJit
@@ -44,6 +45,8 @@ class Experiment:
         self._scope = Scope(options, namespace, policy.is_user)
         self._switch = Switch(self._scope, self._ledger, self._steps, policy.is_user, limits)
         self._values = ValueRecord(policy, self._switch.is_off_here)
+        self.trail = Trail(policy, self._switch.is_off_here, limits) if options.compare else None
+        """Every value in order, where the run is to be compared with another."""
         self._remaining = Remaining(policy)
         self._reached = Reached(self._scope.targets, namespace)
         self._budget = Budget(options.budget, self._steps)
@@ -52,7 +55,8 @@ class Experiment:
 
     def listeners(self) -> dict[str, Listener]:
         """Who is to be told of the user's frames, by what they observe; the budget last, since it may stop the cell."""
-        return {
+        trail: dict[str, Listener] = {} if self.trail is None else {"where the runs part": self.trail}
+        return trail | {
             "real values beside lines": self._values,
             "what stayed traced": self._remaining,
             "which functions ran in Python": self._reached,
@@ -63,7 +67,6 @@ class Experiment:
         if Lasting.current is not None:
             self._undo.enter_context(Lasting.current.suspended())
         self._watcher = watcher
-        self._ledger.start()
         self._steps.start()
         self._undo.callback(self._switch.stop)
         self._switch.start()

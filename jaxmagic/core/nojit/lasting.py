@@ -65,7 +65,6 @@ class Lasting:
         if self._switch is None:
             steps = Steps(None, lambda: 0)
             self._switch = Switch(self.scope, self._ledger, steps, self._policy.is_user, self._limits)
-            self._ledger.start()
             self._switch.start()
 
     def _switch_on(self) -> None:

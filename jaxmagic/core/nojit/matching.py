@@ -124,7 +124,7 @@ def _reachable(function: Any, is_user: IsUser) -> Iterator[CodeType]:
         if inner is not None and inner is not each:
             waiting.append(inner)
         elif isinstance(each, FunctionType) and is_user(each.__code__.co_filename):
-            yield from _codes(each.__code__)
+            yield from codes_of(each.__code__)
             waiting += _held(each)
 
 
@@ -140,15 +140,26 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def unwrapped(value: Any) -> Any:
+    """The function inside of partials, methods, jit and other wrappers; anything else as it is."""
+    for _ in range(50):
+        inner = _plain(value)
+        if inner is value:
+            break
+        value = inner
+    return value
+
+
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those of the functions, lambdas and comprehensions written in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes_of(constant)
 
 
 def _held(function: FunctionType) -> list[Any]:
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    names = {name for code in codes_of(function.__code__) for name in code.co_names}
     held = [function.__globals__[name] for name in names if name in function.__globals__]
     for cell in function.__closure__ or ():
         try:

@@ -20,6 +20,8 @@ class NoJitOptions:
     """Functions that stay compiled."""
     budget: float | None = None
     """Seconds after which the cell is stopped, between two lines."""
+    compare: bool = False
+    """Keep what it takes to compare the run with one under jit."""
     lasting: bool = False
     """This cell's run is one of many, until jit is switched on again."""
 

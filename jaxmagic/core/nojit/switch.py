@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.counting import after_each_call
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.nojit.counted import operations_counted
 from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.nojit.loops import PythonLoops
 from jaxmagic.core.nojit.scope import Scope
@@ -52,14 +52,13 @@ class Switch:
             "infer_params": self._infer,
             "run_python_pjit": self._run,
             "python_pjit_helper": self._help,
-            "call_impl": self._dispatch,
             "compiled_call": self._call_compiled,
         }
         self._undo.callback(jax_internals.forget_dispatch)
         for key, hook in hooks.items():
             if key in jax_internals.PIECES:
                 self._undo.enter_context(wrapped(key, hook))
-        self._undo.enter_context(after_each_call(self._ledger.dispatched))
+        self._undo.enter_context(operations_counted(self._ledger))
         self._loops.start()
         self._undo.callback(self._loops.stop)
         jax_internals.forget_dispatch()
@@ -98,13 +97,6 @@ class Switch:
         if call is None and self._may_carry(fun):
             call = self._carrier(fun, jax_internals.parameters_of_call(fun, info, args, kwargs))
         return inner(fun, info, *args, **kwargs) if call is None else self._eager(call, fun, args, kwargs)
-
-    def _dispatch(self, inner: Any, *args: Any, **params: Any) -> Any:
-        """Around a program that does not take JAX's fast path."""
-        __tracebackhide__ = True
-        answer = inner(*args, **params)
-        self._ledger.dispatched()
-        return answer
 
     def _call_compiled(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
