@@ -34,6 +34,9 @@ jax_internals.exclude_from_tracebacks(__file__)
 LARGE = 4096
 """Elements above which `keep="auto"` reduces a value on the device."""
 
+_CHEAP = 64
+"""Elements that travel as fast as their statistics would, and are sent whole even with `keep="stats"`."""
+
 _MOST_TWINS = 1000
 
 
@@ -44,7 +47,9 @@ class TapOptions:
     grad: bool = False
     """Also the cotangents of the names."""
     keep: Literal["auto", "stats", "values"] = "auto"
-    """Reduce large values on the device; reduce all; reduce none that fits the budget."""
+    """Reduce large values on the device; reduce all but the smallest; reduce none that fits the budget."""
+    large: int = LARGE
+    """Elements of a large value."""
     when: str | Condition | None = None
     """Only values for which it holds come ashore: `nan`, `inf`, or an expression in jnp over `x`."""
     stop_when: str | Condition | None = None
@@ -226,7 +231,7 @@ class Taps:
         return Site(
             label=", ".join(f"{name.function}.{name.name}" for name in names),
             receive=receive,
-            reduce_above={"auto": LARGE, "stats": 1, "values": options.budget // 16}[options.keep],
+            reduce_above={"auto": options.large, "stats": _CHEAP, "values": options.budget // 16}[options.keep],
             gate=condition(options.when),
             marks=self._marks,
             about=About(names, alert, stop),
