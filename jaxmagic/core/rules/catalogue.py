@@ -66,6 +66,9 @@ FAMILIES = (
     "stale",
     "keys",
     "printing",
+    "hosting",
+    "timing",
+    "elements",
     "retraces",
     "sizes",
 )

@@ -13,6 +13,7 @@ from jaxmagic.core.operands import Scope
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.exact import Exact
+from jaxmagic.core.rules.functions_called import is_jitted
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, text
 from jaxmagic.core.rules.shapes_seen import Shapes
@@ -23,7 +24,6 @@ _GROWING = ast.Add | ast.Sub | ast.Mult | ast.Pow
 _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
 _WIDE = ("float64", "int64", "complex128", "uint64")
 _SWITCH = 'jax.config.update("jax_enable_x64", True)  # first thing, before any array is made'
-_JITTED = type(jax.jit(abs))
 
 
 def _is_narrow(observed: Observed) -> bool:
@@ -114,10 +114,9 @@ def _entries(observed: Observed) -> Iterator[tuple[Ran, ast.Call, ast.expr]]:
 
 
 def _takes_arrays(observed: Observed, piece: Ran, function: ast.expr) -> bool:
-    if isinstance(function, ast.Name) and type(observed.namespace.get(function.id)) is _JITTED:
-        return True
     name = dotted(observed, piece, function)
-    return name.startswith(("jax.numpy.", "jax.lax.")) or name == "jax.device_put"
+    of_jax = name.startswith(("jax.numpy.", "jax.lax.")) or name == "jax.device_put"
+    return of_jax or is_jitted(observed, function)
 
 
 @on_cell("integer-truncated", "wrong-result", "integers of NumPy's lose their high bits on the way into JAX")

@@ -1,0 +1,149 @@
+"""Clocks that are read before the device has done the work."""
+
+import ast
+from collections.abc import Iterator
+
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.functions_called import is_jitted, own_function
+from jaxmagic.core.rules.ran import Ran, dotted, ran
+from jaxmagic.core.rules.rewrite import call, text
+from jaxmagic.records import Evidence
+
+_CLOCKS = ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns")
+_MAKING = ("array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye")
+_WAITING_METHODS = ("block_until_ready", "item", "tolist", "copy_to_host", "result")
+_WAITING_FUNCTIONS = ("float", "int", "bool", "print", "str", "repr", "display", "list")
+_WAITING_NAMES = ("jax.block_until_ready", "jax.device_get", "jax.effects_barrier")
+
+
+@on_cell("timing-without-wait", "wrong-result", "a clock is read before the computation is done")
+def timing_without_wait(observed: Observed) -> Iterator[Cause]:
+    """JAX returns from a call when the work is queued, not when it is done, on the CPU too. A clock that is read then
+    has timed the queueing: thousands of times too little. Wait for the result first, with
+    `jax.block_until_ready`.
+
+    Sure: a clock is started, arrays are computed, and the clock is read with nothing in between that waits: no
+    `block_until_ready`, no conversion to a number or a NumPy array, no print.
+    """
+    for piece in ran(observed):
+        if not piece.compiled and any(isinstance(node, ast.BinOp) for node in piece.own):
+            yield from _timings(observed, piece)
+
+
+def _timings(observed: Observed, piece: Ran) -> Iterator[Cause]:
+    started: dict[str, int] = {}
+    work: tuple[int, ast.stmt, ast.Call] | None = None
+    for place, statement in enumerate(_simple(piece.body)):
+        for name in _readings(observed, piece, statement):
+            if work is not None and started.get(name, place) < work[0]:
+                yield _cause(piece, statement, work[1], work[2])
+        found = _work(observed, piece, statement)
+        if found is not None:
+            work = place, statement, found
+        if _waits(observed, piece, statement):
+            work = None
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_clock(observed, piece, value):
+                started[name] = place
+
+
+def _simple(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements in the order of the source, those inside of loops and branches in their place."""
+    for statement in block:
+        inner = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            continue
+        if not any(inner):
+            yield statement
+        for each in inner:
+            yield from _simple(each)
+
+
+def _is_clock(observed: Observed, piece: Ran, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or node.args:
+        return False
+    module, _, function = dotted(observed, piece, node.func).rpartition(".")
+    return module == "time" and function in _CLOCKS
+
+
+def _readings(observed: Observed, piece: Ran, statement: ast.stmt) -> Iterator[str]:
+    """Names of start times that a statement takes the clock against."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.BinOp(left=clock, op=ast.Sub(), right=ast.Name(id=name)) if _is_clock(observed, piece, clock):
+                yield name
+            case ast.Assign(targets=[ast.Name()], value=value) if _is_clock(observed, piece, value):
+                yield from _starts(piece, node)
+
+
+def _starts(piece: Ran, reading: ast.Assign) -> Iterator[str]:
+    """`t0`, where `t1 = time.time()` is later used as `t1 - t0`."""
+    end = reading.targets[0]
+    for node in piece.own:
+        match node:
+            case ast.BinOp(left=ast.Name(id=left), op=ast.Sub(), right=ast.Name(id=right)):
+                if isinstance(end, ast.Name) and left == end.id:
+                    yield right
+
+
+def _work(observed: Observed, piece: Ran, statement: ast.stmt) -> ast.Call | None:
+    """A call that leaves arrays to be computed."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            name = dotted(observed, piece, node.func)
+            own = own_function(observed, piece, node.func)
+            outermost = getattr(statement, "value", None) is node and name.rpartition(".")[2] not in _MAKING
+            if is_jitted(observed, node.func) or (outermost and name.startswith(("jax.numpy.", "jax.lax."))):
+                return node
+            if own is not None and _gives_arrays(observed, own) and not _waiting_inside(observed, own):
+                return node
+    return None
+
+
+def _gives_arrays(observed: Observed, own: Ran) -> bool:
+    return any(
+        hint.role == "returned" and hint.span.file == own.file and hint.function.rpartition(".")[2] == own.name
+        for hint in observed.hints
+        if any(leaf.kind == "array" for leaf in hint.leaves)
+    )
+
+
+def _waiting_inside(observed: Observed, own: Ran) -> bool:
+    return any(_is_wait(observed, own, node) for node in own.own)
+
+
+def _waits(observed: Observed, piece: Ran, statement: ast.stmt) -> bool:
+    for node in ast.walk(statement):
+        own = own_function(observed, piece, node.func) if isinstance(node, ast.Call) else None
+        if _is_wait(observed, piece, node) or (own is not None and _waiting_inside(observed, own)):
+            return True
+    return False
+
+
+def _is_wait(observed: Observed, piece: Ran, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method)) if method in _WAITING_METHODS:
+            return True
+        case ast.Call(func=ast.Name(id=function), args=[*args]) if function in _WAITING_FUNCTIONS:
+            return any(not isinstance(arg, ast.Constant) for arg in args)
+        case ast.Call(func=function):
+            name = dotted(observed, piece, function)
+            return name in _WAITING_NAMES or name.startswith("numpy.")
+        case ast.If(test=test) | ast.While(test=test):
+            return not isinstance(test, ast.Constant)
+    return False
+
+
+def _cause(piece: Ran, reading: ast.stmt, working: ast.stmt, work: ast.Call) -> Cause:
+    shown = " ".join(piece.text(work).split())
+    fix = text(call("jax.block_until_ready", working.value)) if isinstance(working, ast.Assign) else ""
+    return Cause(
+        title=f"the clock is read before `{shown}` is done",
+        explanation="The call returns as soon as the work is queued, on the CPU too; what is timed is the queueing. "
+        "Wait for the result before reading the clock. The first call also compiles: time a later one.",
+        span=piece.span_of(reading),
+        evidence=(Evidence(f"queued here: {shown}", piece.span_of(work)),),
+        fix=fix,
+        replaces=piece.span_of(working.value) if isinstance(working, ast.Assign) else None,
+    )
