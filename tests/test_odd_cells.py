@@ -20,6 +20,14 @@ def report(kernel: Kernel, cell: str) -> str:
     return outputs.displays[-1]["text/plain"]
 
 
+# ------------------------------------------------------------------------------------------- true seconds
+
+
+def test_compiling_operations_one_by_one_is_not_put_down_to_python(kernel: Kernel):
+    kernel.run("%%jaxtrace -o single\njnp.tanh(jnp.ones((3, 7))) @ jnp.ones((7, 5))")
+    assert kernel.run("print(single.compiled, single.seconds.compile > 0)").stdout == "() True\n"
+
+
 # ----------------------------------------------------------------------------------------- the magic's line
 
 

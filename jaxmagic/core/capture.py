@@ -12,7 +12,7 @@ from jaxmagic.core.execution import Execution
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser
 from jaxmagic.core.policy import Policy
-from jaxmagic.core.seconds import Stopwatch
+from jaxmagic.core.seconds import Seconds, Stopwatch
 from jaxmagic.core.tracing import Progress, Tracing
 from jaxmagic.core.wrapping import wrapped
 from jaxmagic.records import Compiled
@@ -85,6 +85,10 @@ class Capture:
     def entries(self) -> tuple[Entry, ...]:
         """The programs recorded so far, in the order they were first seen."""
         return tuple(self._entries)
+
+    def seconds(self) -> Seconds:
+        """Lowering and compiling of everything, also of operations that run one by one and are not listed."""
+        return self._stopwatch.total
 
     def stale(self) -> tuple[Stale, ...]:
         """Cached programs that are not what their function's code gives now."""

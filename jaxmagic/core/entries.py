@@ -54,6 +54,7 @@ class Entry:
         self.reason = Reason("unknown")
         self.cached = False
         self.failed = False
+        """Its trace, compilation or a run of it raised."""
         self.inputs: tuple[Argument, ...] = ()
         self.outputs: tuple[Argument, ...] = ()
         self.info: Any = None

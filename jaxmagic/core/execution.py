@@ -61,6 +61,11 @@ class Execution:
         try:
             with self._stopwatch.attributed(seconds):
                 answer = inner(*args, **params)
+        except BaseException:
+            if entry is not None and seconds is not None:
+                entry.seconds.add(seconds)
+                entry.failed = True
+            raise
         finally:
             self._running.entry = before
         if entry is not None and seconds is not None:

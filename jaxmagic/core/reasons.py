@@ -21,9 +21,11 @@ class History:
     def __init__(self) -> None:
         self._signatures: weakref.WeakKeyDictionary[Any, list[Signature]] = weakref.WeakKeyDictionary()
         self._definitions: dict[tuple, _Place] = {}
+        self._given: weakref.WeakKeyDictionary[Any, list[tuple[Signature, Reason]]] = weakref.WeakKeyDictionary()
+        """By the program: of two recordings at once, each asks."""
         self._lock = threading.Lock()
 
-    def reason(self, fun: Any, subject: Subject, new: Signature, past: list[Signature]) -> Reason:
+    def reason(self, fun: Any, subject: Subject, new: Signature, past: list[Signature], program: Any) -> Reason:
         """Why `fun` was traced with this signature just now, and notes that it was.
 
         Args:
@@ -31,10 +33,16 @@ class History:
             subject: What it is about.
             new: The signature it was traced with.
             past: Other signatures for which JAX holds a trace; they count where nothing was noted before.
+            program: The jaxpr that came of it.
         """
         with self._lock:
+            given = self._given.setdefault(program, [])
+            for signature, reason in given:
+                if signature == new:
+                    return reason
             earlier = list(self._signatures.get(fun, past))
             reason = compare(earlier, new) if earlier else self._first(subject)
+            given.append((new, reason))
             self._remember(fun, subject, [*earlier, new])
             return reason
 

@@ -23,6 +23,7 @@ from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.nojit.steps import Progress
 from jaxmagic.core.nojit.trail import Trail
+from jaxmagic.core.seconds import Seconds as Spent
 from jaxmagic.core.session import Session
 from jaxmagic.records import Compiled, Finding, NoJit, Report, Seconds
 
@@ -105,7 +106,7 @@ class Recording(Session):
         findings = self.tried("findings", partial(self._findings, report, stale), ())
         report = self.with_sources(msgspec.structs.replace(report, findings=findings))
         self.error = None
-        seconds = _seconds(compiled, self.total_s, time.perf_counter() - began)
+        seconds = _seconds(compiled, self._capture.seconds(), self.total_s, time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
         return only(report, self.options.functions)
 
@@ -148,14 +149,13 @@ class Recording(Session):
                 printed=report.printed,
                 stale=stale,
                 aliases=self._aliases.found(),
+                host_calls=tuple(self.host_calls),
                 failure=report.failure,
             )
         )
 
 
-def _seconds(compiled: tuple[Compiled, ...], total: float, tool: float) -> Seconds:
-    """Sums over the programs; what was traced inside of another function is in that one's time already."""
-    traces = [trace for one in compiled for trace in one.traces if not trace.cached]
+def _seconds(compiled: tuple[Compiled, ...], spent: Spent, total: float, tool: float) -> Seconds:
+    """Where the time went; what was traced inside of another function is in that one's time already."""
     top = [trace.trace_s for one in compiled if one.parent is None for trace in one.traces if not trace.cached]
-    lower, compile_s = sum(trace.lower_s for trace in traces), sum(trace.compile_s for trace in traces)
-    return Seconds(total, sum(top), lower, compile_s, tool)
+    return Seconds(total, sum(top), spent.lower, spent.compile, tool)

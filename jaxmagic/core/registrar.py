@@ -1,6 +1,7 @@
 """Writes down what JAX traced: one entry per program, with its arguments, its reason and its place."""
 
 import sys
+import threading
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.arguments import inputs_of, outputs_of, placed
+from jaxmagic.core.attributes import inherits
 from jaxmagic.core.entries import Entries, Entry
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser
@@ -29,6 +31,11 @@ class Registrar:
         self._limits = limits
         self._past = _Past()
 
+    def look_back(self) -> None:
+        """Called before the first trace, so that no trace of this recording, on any thread, is taken for an older."""
+        with self._limits.guard("traces made before the recording"):
+            self._past.look()
+
     def traced(self, entry: Entry, answer: tuple, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
         """A call that JAX has looked up, and its answer. Says why it was traced, if it was."""
         params, values = answer
@@ -49,7 +56,7 @@ class Registrar:
                 history.note(fun, entry.subject, signature, past)
                 entry.reason = Reason("unknown", text="traced before this recording began")
             else:
-                entry.reason = history.reason(fun, entry.subject, signature, past)
+                entry.reason = history.reason(fun, entry.subject, signature, past, entry.jaxpr)
         self._entries.add(entry)
 
     def failed(self, entry: Entry, trace: Any, fun: Any, info: Any, args: tuple, kwargs: dict) -> None:
@@ -97,17 +104,22 @@ def _same_call(one: Signature, other: Signature) -> bool:
 
 
 class _Past:
-    """What JAX's cache of traces held when it was first asked for; of no use after the recording."""
+    """What JAX's cache of traces held when it was first looked into; of no use after the recording."""
 
     def __init__(self) -> None:
         self._index: dict[int, list[jax_internals.Earlier]] | None = None
+        self._lock = threading.Lock()
+
+    def look(self) -> dict[int, list[jax_internals.Earlier]]:
+        with self._lock:
+            if self._index is None:
+                self._index = {}
+                for earlier in jax_internals.earlier_traces():
+                    self._index.setdefault(id(earlier.function()), []).append(earlier)
+            return self._index
 
     def of(self, fun: Any) -> list[jax_internals.Earlier]:
-        if self._index is None:
-            self._index = {}
-            for earlier in jax_internals.earlier_traces():
-                self._index.setdefault(id(earlier.function()), []).append(earlier)
-        return [each for each in self._index.get(id(fun), ()) if each.function() is fun]
+        return [each for each in self.look().get(id(fun), ()) if each.function() is fun]
 
 
 def _arrays_around(function: Any) -> dict[int, str]:
@@ -127,7 +139,8 @@ def _arrays_around(function: Any) -> dict[int, str]:
 
 def _named_arrays(values: dict[str, Any]) -> Any:
     for name, value in values.items():
-        if isinstance(value, jax.Array | np.ndarray):
+        # Of the type: a proxy of the user's may compute its `__class__`, and raise.
+        if inherits(type(value), jax.Array) or inherits(type(value), np.ndarray):
             yield id(value), name
         elif type(value) is dict:
             yield from ((id(part), f"{name}[{key!r}]") for key, part in value.items() if type(key) is str)

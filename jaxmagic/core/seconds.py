@@ -34,6 +34,9 @@ class Stopwatch:
     """Listens to `jax.monitoring`, whose events come on the thread that waits for them."""
 
     def __init__(self, limits: Limits) -> None:
+        self.total = Seconds()
+        """Of all programs, those of JAX's own operations among them."""
+        self._lock = threading.Lock()
         self._limits = limits
         self._thread = threading.local()
 
@@ -65,13 +68,16 @@ class Stopwatch:
 
     def _spent(self, event: str, duration_secs: float, **_: Any) -> None:
         with self._limits.guard("compile seconds"):
-            to = self._to()
-            if to is None:
-                return
+            spent = Seconds()
             if event == _LOWERED:
-                to.lower += duration_secs
+                spent.lower = duration_secs
             elif event == _COMPILED:
-                to.compile += duration_secs
+                spent.compile = duration_secs
+            with self._lock:
+                self.total.add(spent)
+            to = self._to()
+            if to is not None:
+                to.add(spent)
 
     def _happened(self, event: str, **_: Any) -> None:
         with self._limits.guard("persistent compilation cache"):

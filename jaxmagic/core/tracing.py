@@ -128,6 +128,7 @@ class Tracing:
             return None
         if subject.owner == "library" and self._called_by_user():
             subject = subject._replace(owner="user")
+        self._registrar.look_back()
         visit = Visit(subject, self._progress.visit, self._progress.traces)
         self._progress.visit = visit
         return visit

@@ -34,6 +34,29 @@ def test_the_check_for_nans_works_under_a_capture(notebook: Notebook):
     assert isinstance(seen.error, FloatingPointError)
 
 
+def test_a_function_whose_run_fails_is_still_a_jitted_one_with_its_seconds(notebook: Notebook):
+    seen = notebook.trace("""
+        def negative(x):
+            return jnp.log(x)
+        with jax.debug_nans(True):
+            jax.jit(negative)(-jnp.ones(3))
+    """)
+    assert isinstance(seen.error, FloatingPointError)
+    assert seen.only("negative").compile_s > 0
+
+
+def test_an_object_that_raises_when_asked_for_its_class_costs_no_entry(notebook: Notebook):
+    seen = notebook.trace("""
+        class Proxy:
+            @property
+            def __class__(self):
+                raise RuntimeError
+        proxy = Proxy()
+        jax.jit(lambda x: (proxy, x * 2)[1])(jnp.ones(3))
+    """)
+    assert (seen.names(), seen.limits.lines()) == (["<lambda>"], ())
+
+
 def test_after_a_capture_every_piece_of_jax_is_its_own_again(notebook: Notebook):
     before = {key: getattr(piece.owner, piece.name) for key, piece in jax_internals.PIECES.items()}
     notebook.run(STEP)

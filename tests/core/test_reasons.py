@@ -3,8 +3,10 @@
 import jax
 import pytest
 
+from jaxmagic.core.capture import Capture
+from jaxmagic.core.limits import Limits
 from jaxmagic.records import Reason
-from tests.core.captures import Notebook
+from tests.core.captures import Notebook, is_user
 
 
 @pytest.fixture
@@ -73,6 +75,34 @@ def test_a_static_object_shows_its_type_and_runs_none_of_its_code(notebook: Note
         jax.jit(lambda x, config: x, static_argnums=1)(x, Config())
     """).only("<lambda>")
     assert trace.inputs[1].static == "<Config>"
+
+
+def test_two_captures_at_once_give_the_same_reason(notebook: Notebook):
+    notebook.names["inner"] = inner = Capture(Limits(), is_user=is_user)
+    seen = notebook.trace("""
+        inner.start()
+        jax.jit(lambda x: x - 3)(x)
+        inner.stop()
+    """)
+    assert seen.only("<lambda>").reason.kind == "first call"
+    assert [str(entry.reason) for entry in inner.entries()] == ["first call"]
+
+
+def test_of_traces_on_several_threads_one_is_the_first(notebook: Notebook):
+    seen = notebook.trace("""
+        import threading
+        together = threading.Barrier(4)
+        @jax.jit
+        def shared(x):
+            if not together.broken:
+                together.wait(20)
+            return x * 2
+        threads = [threading.Thread(target=shared, args=(np.ones(n),)) for n in range(2, 6)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    """)
+    kinds = [trace.reason.kind for trace in seen.of("shared").traces]
+    assert sorted(kinds) == ["changed"] * 3 + ["first call"]
 
 
 def test_a_function_made_in_a_loop_is_a_new_function_object(notebook: Notebook):
