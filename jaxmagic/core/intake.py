@@ -12,7 +12,7 @@ from jaxmagic.core.delivery import Delivery, Site, TapStopped
 from jaxmagic.core.interrupts import Interrupts
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.series import Arrival, Name, Series
-from jaxmagic.core.tracks import About, Keep, Track, series_of
+from jaxmagic.core.tracks import About, Keep, Source, Track, series_of
 from jaxmagic.records import Summary
 
 _PAUSE = 0.02
@@ -102,14 +102,15 @@ class Intake:
         for track, raw in sorted(wanted, key=lambda each: each[1][0]):
             self._pass_on(track.arrival(raw), track)
 
-    def series(self) -> tuple[Series, ...]:
-        """One for each name, in the order in which they first came."""
+    def series(self, others: Sequence[Source] = ()) -> tuple[Series, ...]:
+        """One for each name, in the order in which they first came; with the events of `others`."""
         with suppress(TapStopped):
             self.flush()
         with self._lock:
             tracks = self._all()
             each_s = self._host_s / max(1, sum(track.total for track in tracks))
-            return tuple(series_of(name, tracks, each_s, self.began) for name in self._counters)
+            names = dict.fromkeys([*self._counters, *(name for source in others for name in source.names)])
+            return tuple(series_of(name, [*tracks, *others], each_s, self.began) for name in names)
 
     def _attend(self, now: float) -> None:
         if now > self._next:

@@ -16,6 +16,7 @@ from jaxmagic.core.edits import Edits
 from jaxmagic.core.ground import belongs_here, ground, is_compiling
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.policy import Policy
+from jaxmagic.core.ring import Rings
 from jaxmagic.core.series import Name
 from jaxmagic.core.stores import Store
 from jaxmagic.core.transport import tap
@@ -54,9 +55,11 @@ class Staging:
         wanted: Wanted,
         site: Callable[[tuple[Name, ...]], Site],
         edits: Edits,
+        rings: Rings | None,
         policy: Policy,
         limits: Limits,
     ) -> None:
+        self._rings = rings
         self._wanted = wanted
         self._site = site
         self._edits = edits
@@ -184,8 +187,20 @@ class Staging:
             )
         elif values:
             names, arrays = zip(*values, strict=True)
+            if self._rings is not None and self._put(self._rings, names, arrays):
+                return
             anchors = [array for array in pending.anchors if belongs_here(array)]
             tap(self._site_of(names), arrays, anchors=anchors, ordered=where == "ordered")
+
+    def _put(self, rings: Rings, names: tuple[Name, ...], arrays: tuple[Any, ...]) -> bool:
+        reason = rings.refusal(arrays)
+        if reason is None:
+            rings.put(names, arrays)
+        else:
+            self._limits.add(
+                f"no ring for {names[0].name} in {names[0].function}: {reason}; a callback is used instead"
+            )
+        return reason is None
 
     def _site_of(self, names: tuple[Name, ...]) -> Site:
         site = self._sites.get(names)

@@ -2,8 +2,8 @@
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from jaxmagic.core.limits import Limits
 from jaxmagic.core.loops import number_loops
 from jaxmagic.core.ownership import subject_of
 from jaxmagic.core.policy import Policy
+from jaxmagic.core.ring import Rings, RingTrack
 from jaxmagic.core.series import Arrival, Name, Series
 from jaxmagic.core.staging import Staging
 from jaxmagic.core.tracks import About, Keep
@@ -65,6 +66,15 @@ class TapOptions:
     """Host function that sees each value; what it returns flows on, with a gradient of zero."""
     budget: int = 64 * 2**20
     """Bytes of values kept."""
+    ring: bool = False
+    """Keep the last values on the device and read them in the end: for loops of more than a million steps."""
+
+    def __post_init__(self) -> None:
+        if self.ring and (self.grad or self.when or self.stop_when or self.alert):
+            raise ValueError(
+                "a ring is read after the program has ended: it can't be combined with when, stop_when, "
+                "alert or grad; leave one of them out"
+            )
 
 
 class Taps:
@@ -86,9 +96,11 @@ class Taps:
         self._intake = Intake(_keep(options), self._wants, limits)
         gradient = self._site if options.grad else None
         self._edits = Edits(options.replace, options.call, gradient, self._wanted, limits)
-        self._staging = Staging(self._wanted, self._site, self._edits, policy, limits)
+        self._rings = Rings(options.budget) if options.ring else None
+        self._staging = Staging(self._wanted, self._site, self._edits, self._rings, policy, limits)
         self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False)
-        self._twins: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        self._ring_tracks: list[RingTrack] = []
+        self._twins: OrderedDict[tuple[int, bool], tuple[Any, Any]] = OrderedDict()
         self._undo = ExitStack()
 
     # ------------------------------------------------------------------------------------------ lifetime
@@ -117,6 +129,8 @@ class Taps:
         with self._limits.guard("values still on their way"):
             self._drain()
         self._undo.close()
+        if self._rings is not None:
+            self._ring_tracks, self._rings = self._rings.read(self._limits), None
         jax_internals.forget_dispatch()
         self._twins.clear()
 
@@ -149,7 +163,7 @@ class Taps:
 
     def series(self) -> tuple[Series, ...]:
         """What came ashore so far, by name."""
-        return self._intake.series()
+        return self._intake.series(self._ring_tracks)
 
     # --------------------------------------------------------------------------------------------- hooks
 
@@ -159,7 +173,8 @@ class Taps:
         statics = tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
         mark = self._staging.mark()
         try:
-            answer = inner(self._twin(fun, statics), info, args, kwargs)
+            with self._calling() as transformed:
+                answer = inner(self._twin(fun, statics, transformed), info, args, kwargs)
         except BaseException:
             self._staging.forget_since(mark)
             raise
@@ -169,7 +184,18 @@ class Taps:
     def _body(self, inner: Any, fun: Any, *args: Any, **kwargs: Any) -> Any:
         """Around JAX's tracing of the bodies of loops, branches and the like, which it caches by function."""
         __tracebackhide__ = True
-        return inner(self._twin(fun, ()), *args, **kwargs)
+        with self._calling() as transformed:
+            return inner(self._twin(fun, (), transformed), *args, **kwargs)
+
+    @contextmanager
+    def _calling(self) -> Iterator[bool]:
+        """Whether what is traced now can't have a ring, as it may be transformed afterwards."""
+        if self._rings is None:
+            yield False
+            return
+        transformed = self._rings.refusal() is not None
+        with self._rings.calling(transformed):
+            yield transformed
 
     def _lower(self, inner: Any, *args: Any, jaxpr: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -200,22 +226,22 @@ class Taps:
         if error is not None:
             raise error from None
 
-    def _twin(self, fun: Any, statics: tuple) -> Any:
+    def _twin(self, fun: Any, statics: tuple, transformed: bool) -> Any:
         """The function under a new identity if it is the user's; the same one each time."""
-        known = self._twins.get(id(fun))
+        known = self._twins.get((id(fun), transformed))
         if known is not None and known[0] is fun:
             return known[1]
         twin = fun
         with self._limits.guard("a call of a jitted function"):
             if subject_of(fun, statics, self._policy.is_user).owner == "user":
                 twin = fresh(fun)
-                self._remember(twin, twin)
+                self._remember(twin, twin, transformed)
         if twin is not fun or not statics:
-            self._remember(fun, twin)
+            self._remember(fun, twin, transformed)
         return twin
 
-    def _remember(self, fun: Any, twin: Any) -> None:
-        self._twins[id(fun)] = (fun, twin)
+    def _remember(self, fun: Any, twin: Any, transformed: bool) -> None:
+        self._twins[id(fun), transformed] = (fun, twin)
         if len(self._twins) > _MOST_TWINS:
             self._twins.popitem(last=False)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Track:
     def __init__(self, site: Site, keep: Keep, counters: dict[Name, count]) -> None:
         self.site = site
         self.about: About = site.about
-        self.names = self.about.names
+        self.names: tuple[Name, ...] = self.about.names
         self.total = 0
         self.bytes = 0
         self._counters = [counters.setdefault(name, count()) for name in self.names]
@@ -115,7 +115,24 @@ class Track:
         return Keeper(min(self._keep.first, fits), min(self._keep.last, fits), self._keep.spaced, self._keep.every)
 
 
-def series_of(name: Name, tracks: Sequence[Track], each_s: float, began: float) -> Series:
+class Source(Protocol):
+    """Whatever has events of some names: a track, or a ring that was read."""
+
+    @property
+    def names(self) -> tuple[Name, ...]: ...
+
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def kept(self, name: Name) -> list[tuple[Arrival, int]]: ...
+
+    def total_of(self, name: Name) -> int: ...
+
+
+def series_of(name: Name, tracks: Sequence[Source], each_s: float, began: float) -> Series:
     """The series of one name from all taps that feed it; each event took the host `each_s` seconds."""
     tracks = [track for track in tracks if name in track.names]
     kept = [each for track in tracks for each in track.kept(name)]
