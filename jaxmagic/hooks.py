@@ -106,6 +106,7 @@ def begin(magic: str, line: str) -> None:
 
 
 def load(shell: InteractiveShell) -> None:
+    from jaxmagic.core import host_callback
     from jaxmagic.magics import JaxMagic, all_magics
 
     unload(shell)
@@ -118,15 +119,19 @@ def load(shell: InteractiveShell) -> None:
     hooks = Hooks(shell, lambda magic, line: magics[magic].begin(line))
     hooks.install()
     _hooks[id(shell)] = hooks
+    host_callback.install()
 
 
 def unload(shell: InteractiveShell) -> None:
+    from jaxmagic.core import host_callback
     from jaxmagic.magics import JaxMagic, ReportMagics
 
     hooks = _hooks.pop(id(shell), None)
     if hooks is None:
         return
     hooks.remove()
+    if not _hooks:
+        host_callback.remove()
     for kind in shell.magics_manager.magics.values():
         for name in CELL_MAGICS:
             kind.pop(name, None)

@@ -35,7 +35,7 @@ AREAS = {
     "widget": area(others="anywidget traitlets"),
     "show": area("records fit html text widget", "IPython msgspec"),
     "api": area("records core text"),
-    "hooks": area("magics", "IPython"),
+    "hooks": area("core magics", "IPython"),
     "magics": area("records core show", "IPython msgspec traitlets"),
     "__init__": area("api hooks records", "IPython"),
 }

@@ -145,6 +145,7 @@ class Recording(Session):
                 compiled=report.compiled,
                 files=tuple(dict.fromkeys([*(call.span.file for call in report.calls), *modules])),
                 modules=modules,
+                earlier=self.cells.before(modules),
                 namespace=self.cells.namespace,
                 printed=report.printed,
                 stale=stale,

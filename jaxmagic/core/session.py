@@ -12,7 +12,7 @@ import jax
 import jaxlib.version
 
 from jaxmagic import __version__
-from jaxmagic.core import backends, jax_internals
+from jaxmagic.core import backends, host_calls, jax_internals
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.explain import explain
 from jaxmagic.core.limits import Limits
@@ -46,6 +46,8 @@ class Session:
         self._title = title
         self._backend = backend
         self._prints = PrintRecord(self.policy, self.limits)
+        self.host_calls: list[host_calls.Use] = []
+        """Uses of the old `host_callback`."""
         self._undo = ExitStack()
         self._file: str | None = None
         self._began = 0.0
@@ -58,6 +60,7 @@ class Session:
             ValueError: The backend asked for is not there; nothing was installed.
         """
         self._undo.enter_context(backends.selected(self._backend))
+        self._undo.enter_context(host_calls.noted(self.host_calls.append))
         self._file = frame.f_code.co_filename if frame is not None else None
         self.add("prints", lambda: self._prints.start(frame), self._prints.stop)
         self.begin(frame)

@@ -6,6 +6,7 @@ from types import FrameType
 
 import msgspec
 
+from jaxmagic.core import rules
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.delivery import TapStopped
 from jaxmagic.core.series import Arrival, Series
@@ -102,13 +103,25 @@ class Tapping(Session):
         began = time.perf_counter()
         series = self.tried("tapped values", self._taps.series, ())
         records = self.tried("tapped values", lambda: tuple(one.record(SAVED_ELEMENTS) for one in series), ())
-        findings = self.tried("unknown names", lambda: tuple(map(_unknown, self._taps.unknown().items())), ())
-        report = self.with_sources(self.ended(taps=records, findings=findings))
+        unknown = self.tried("unknown names", lambda: tuple(map(_unknown, self._taps.unknown().items())), ())
+        report = self.ended(taps=records)
+        found = self.tried("findings", lambda: rules.observe(self._observed(report)), ())
+        report = self.with_sources(msgspec.structs.replace(report, findings=(*unknown, *found)))
         self.error = None
         seconds = Seconds(self.total_s, tool=time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
         self.tapped = Tapped(series, report)
         return report
+
+    def _observed(self, report: Report) -> rules.Observed:
+        """What rules can say of a run whose lines were not watched."""
+        return rules.Observed(
+            limits=self.limits,
+            namespace=self.cells.namespace,
+            printed=report.printed,
+            host_calls=tuple(self.host_calls),
+            failure=report.failure,
+        )
 
 
 def _unknown(found: tuple[str, tuple[str, ...]]) -> Finding:

@@ -66,6 +66,7 @@ FAMILIES = (
     "stale",
     "keys",
     "printing",
+    "host",
     "hosting",
     "timing",
     "elements",

@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxmagic.core.aliases import Alias
 from jaxmagic.core.entries import Stale
+from jaxmagic.core.host_calls import Use
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nodes import parts
 from jaxmagic.core.operands import Scope, aval_of, is_array, is_tracer
@@ -130,6 +131,8 @@ class Observed:
     compiled: tuple[Compiled, ...] = ()
     files: tuple[str, ...] = ()
     """`co_filename` of the cell and of every module or cell whose functions ran."""
+    earlier: tuple[str, ...] = ()
+    """Cells that ran before this one, in the order they last did."""
     modules: tuple[str, ...] = ()
     """Those whose own lines ran: the cell's, and modules that it imported."""
     namespace: Mapping[str, Any] = field(default_factory=dict)
@@ -139,5 +142,7 @@ class Observed:
     """From `Capture.stale()`."""
     aliases: tuple[Alias, ...] = ()
     """From `Aliases.found()`."""
+    host_calls: tuple[Use, ...] = ()
+    """Uses of the old `host_callback`, as often as it was called."""
     failure: Failure | None = None
     """What ended the cell: a cause that explains it is not reported a second time."""
