@@ -136,7 +136,7 @@ class Hint(Record):
         if len(self.leaves) == 1 and not self.leaves[0].path and not self.hidden:
             return f"{self.name}: {self.leaves[0]}"
         inside = [f"{leaf.path}: {leaf}" for leaf in self.leaves]
-        inside += [f"… {self.hidden} more"] if self.hidden else []
+        inside += [f"… {self.hidden:,} more"] if self.hidden else []
         return f"{self.name}: {{{', '.join(inside)}}}"
 
 
@@ -266,7 +266,8 @@ class Change(Record):
     after: str
 
     def __str__(self) -> str:
-        return f"{self.what} of {self.name}: {self.before} → {self.after}"
+        what = "option" if self.what == "option" else f"{self.what} of"
+        return f"{what} {self.name}: {self.before} → {self.after}"
 
 
 class Reason(Record):

@@ -14,7 +14,10 @@ from jaxmagic.core.transforms import transforms as transforms
 from jaxmagic.records import Aval, Leaf
 
 MOST_PARTS = 2_000
-"""Parts of one value that are looked at; a longer list is not walked to its end in a hook."""
+"""Parts of one value that are looked at and hold no array; a longer list is not walked to its end in a hook."""
+
+MOST_ARRAYS = 100_000
+"""Arrays that are counted in one value."""
 
 _DEEPEST = 12
 _NOT_NUMBERS = "OUSMm"
@@ -56,7 +59,7 @@ def leaves(value: Any, cap: int, owns: Owns = lambda cls: False) -> tuple[tuple[
         owns: Whether a class is the user's own; the plain attributes of its instances are then looked into.
 
     Returns:
-        The leaves, and how many there are beyond `cap` (of the first `MOST_PARTS` parts).
+        The leaves, and how many there are beyond `cap` (up to `MOST_ARRAYS`, and `MOST_PARTS` other parts).
     """
     walk = _Walk(cap, owns)
     walk.visit("", value, 0)
@@ -78,14 +81,15 @@ class _Walk:
         kind = _kind(value)
         if kind is not None:
             self._keep(path, value, kind)
-        elif id(type(value)) not in _SCALARS and depth < _DEEPEST and id(value) not in self._around:
+            return
+        self._parts += 1
+        if id(type(value)) not in _SCALARS and depth < _DEEPEST and id(value) not in self._around:
             self._enter(path, value, depth)
 
     def _enter(self, path: str, value: Any, depth: int) -> None:
         self._around.add(id(value))
         for step, part in children(value, self._owns) or ():
-            self._parts += 1
-            if self._parts > MOST_PARTS:
+            if self._parts > MOST_PARTS or len(self.found) + self.hidden >= MOST_ARRAYS:
                 break
             self.visit(path + step, part, depth + 1)
         self._around.discard(id(value))
@@ -112,17 +116,20 @@ def _kind(value: Any) -> str | None:
     if inherits(cls, jax.Array):
         return "array"
     base = _numpy_base(cls)
-    return "numpy" if base and base.dtype.__get__(value).kind not in _NOT_NUMBERS else None
+    return "numpy" if base and _is_number(base.dtype.__get__(value)) else None
 
 
 def _numpy_base(cls: type) -> Any:
     return next((base for base in (np.ndarray, np.generic) if inherits(cls, base)), None)
 
 
+def _is_number(dtype: Any) -> bool:
+    return dtype.kind not in _NOT_NUMBERS and (dtype.names is None or dtype == jax.dtypes.float0)
+
+
 def _dtype(dtype: Any) -> str:
-    name = str(dtype)
     # The dtype of what has no tangent; numpy spells it as a list of fields.
-    return "float0" if name.startswith("[") else name
+    return "float0" if dtype == jax.dtypes.float0 else str(dtype)
 
 
 def _size(size: Any) -> int | str:

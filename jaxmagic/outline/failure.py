@@ -66,7 +66,7 @@ def _operands(failure: Failure, places: Places) -> list[Block]:
 
 def _operand(operand: Operand, places: Places) -> list[tuple[Line, ...]]:
     name = line(Word(short(operand.name, NAME), "code"))
-    aval = line(Word(short(str(operand.aval), NAME), "hint") if operand.aval else "unknown")
+    aval = line(Word(short(str(operand.aval), NAME), "hint") if operand.aval else "no array")
     origins = list(dict.fromkeys(_origin(hint, operand, places) for hint in operand.provenance[:4])) or [line("")]
     return [(name, aval, origins[0]), *((line(""), line(""), origin) for origin in origins[1:])]
 

@@ -17,16 +17,16 @@ _STEP = re.compile(r"\.[^.\[]+|\[[^\]]*\]|[^.\[]+|.")
 def leaf_pieces(leaves: Sequence[Leaf], hidden: int) -> tuple[str, ...]:
     """One piece an array: `f32[3,4]`, or `['w1'] f32[3,4]` for a leaf of a pytree."""
     pieces = [f"{_path(leaf.path)} {short(str(leaf), 2 * NAME)}".strip() for leaf in leaves]
-    return (*pieces, *([f"… {hidden} more"] if hidden else [])) or ("no arrays",)
+    return (*pieces, *([f"… {hidden:,} more"] if hidden else [])) or ("no arrays",)
 
 
 def cut(pieces: Sequence[str], most: int) -> list[str]:
     """The first pieces, and how many there are beyond; never for the sake of a single one."""
     if len(pieces) <= most + 1:
         return list(pieces)
-    beyond = pieces[-1].removeprefix("… ").removesuffix(" more")
+    beyond = pieces[-1].removeprefix("… ").removesuffix(" more").replace(",", "")
     rest = len(pieces) - most + (int(beyond) - 1 if beyond.isdecimal() else 0)
-    return [*pieces[:most], f"… {rest} more"]
+    return [*pieces[:most], f"… {rest:,} more"]
 
 
 def _path(path: str) -> str:

@@ -79,7 +79,7 @@ def _nothing(report: Report) -> str:
         return ""
     if not any(_MAGIC.sub("", source.text).strip() for source in report.sources):
         return "The cell is empty."
-    return "No array was stored and nothing was compiled: this cell did not use JAX."
+    return "No array was seen at a line and no function was compiled."
 
 
 def _versions(report: Report) -> Line:

@@ -38,7 +38,7 @@ CHANGES = {
     "spelling": ("f(params, x=x)", "spelling of x: by position → by keyword"),
     "option": (
         "with jax.default_matmul_precision('highest'): f(params, x)",
-        "option of jax_default_matmul_precision: None → 'highest'",
+        "option jax_default_matmul_precision: None → 'highest'",
     ),
 }
 
@@ -148,7 +148,7 @@ def test_a_second_jit_of_the_same_function_differs_in_its_options(notebook: Note
     notebook.run("def g(x):\n    return x * 2\n")
     seen = notebook.trace("jax.jit(g)(x)\njax.jit(g, donate_argnums=0)(x)")
     reason = seen.of("g").traces[-1].reason
-    assert "option of donate_argnums: () → (0,)" in str(reason)
+    assert "option donate_argnums: () → (0,)" in str(reason)
 
 
 def test_another_type_of_container_is_a_change_of_structure(notebook: Notebook):

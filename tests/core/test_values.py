@@ -68,6 +68,10 @@ def test_the_tangent_of_an_integer_is_float0():
     assert aval_of(tangent) == Aval((), "float0")
 
 
+def test_a_table_of_records_is_no_array_of_numbers():
+    assert leaves(np.zeros(2, [("a", "f4"), ("b", "i8")]), 1) == ((), 0)
+
+
 def test_a_donated_array_is_still_described():
     array = jnp.ones(3)
     array.delete()
@@ -150,7 +154,12 @@ def test_leaves_beyond_the_cap_are_counted():
 
 def test_a_long_list_is_not_walked_to_its_end():
     array = jnp.ones(1)
-    assert leaves([array] * (MOST_PARTS + 500), 1)[1] == MOST_PARTS - 1
+    assert leaves([1.0] * (MOST_PARTS + 500) + [array], 1) == ((), 0)
+
+
+def test_every_array_of_a_huge_pytree_is_counted():
+    array = np.ones(2)
+    assert leaves({str(n): array for n in range(10_000)}, 1)[1] == 9_999
 
 
 def test_a_container_inside_itself_is_entered_once():
