@@ -26,6 +26,10 @@ class Notebook:
     namespace: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     cells: dict[str, str] = field(default_factory=dict)
 
+    def number(self, file: str) -> int | None:
+        """The execution count of a cell; None for any other file."""
+        return list(self.cells).index(file) + 1 if file in self.cells else None
+
     def run(self, cell: str, file: str = "") -> None:
         file = file or f"<ipython-input-{next(_numbers)}-test>"
         self.cells[file] = cell

@@ -48,7 +48,8 @@ def watched(*cells: str) -> Watched:
     *before, last = [textwrap.dedent(cell).strip() + "\n" for cell in cells]
     for cell in before:
         notebook.run(cell)
-    recording = Recording(Options(hlo=False), Cells(namespace=notebook.namespace))
+    cells_so_far = Cells(number=notebook.number, namespace=notebook.namespace)
+    recording = Recording(Options(hlo=False), cells_so_far)
     recording.start()
     error = None
     try:

@@ -143,7 +143,7 @@ class Exact:
         if function == "arange" and _length(values) > MOST:
             raise UnknownError("too large")
         if function == "full":
-            return np.full(*(np.asarray(value) for value in values))
+            return np.full(values[0], _number(values[1]))
         array, *rest = [_number(value) if function not in ("reshape",) else value for value in values]
         if function in _REDUCE:
             array = _unbounded(array)
@@ -166,9 +166,14 @@ def concrete(value: Any) -> Any:
         return value
     if not isinstance(value, jax.Array) or is_tracer(value) or value.size > MOST or value.dtype.kind not in "iu":
         raise UnknownError(type(value).__name__)
-    if not value.is_fully_addressable or value.is_deleted() or not value.is_ready():
+    if not value.is_fully_addressable or value.is_deleted() or not is_ready(value):
         raise UnknownError("not at hand")
     return np.asarray(value).astype(np.int64)
+
+
+def is_ready(array: jax.Array) -> bool:
+    """Whether its values are there, so that reading them waits for nothing."""
+    return bool(getattr(array, "is_ready", lambda: True)())
 
 
 def _number(value: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import jax
 
+from jaxmagic.core import source
 from jaxmagic.core.nodes import stored
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
@@ -27,20 +28,24 @@ def _use(observed: Observed, piece: Ran, node: ast.AST) -> ast.Name | None:
     return node.args[0] if used else None
 
 
+_Use = tuple[Ran, ast.Call]
+"""A call that consumes a key, and the code that it stands in."""
+
+
 @dataclass
 class _Path:
     """Keys consumed on the way to a statement, with the call that did."""
 
     piece: Ran
     observed: Observed
-    used: dict[str, ast.Call] = field(default_factory=dict)
+    used: dict[str, _Use] = field(default_factory=dict)
 
-    def through(self, block: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def through(self, block: list[ast.stmt]) -> Iterator[tuple[_Use, _Use]]:
         """Pairs of calls that consume the same key, in the order they run."""
         for statement in block:
             yield from self._statement(statement)
 
-    def _statement(self, statement: ast.stmt) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def _statement(self, statement: ast.stmt) -> Iterator[tuple[_Use, _Use]]:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return
         yield from self._uses(statement)
@@ -54,15 +59,17 @@ class _Path:
             for block in (getattr(statement, name, []) for name in ("body", "orelse", "finalbody")):
                 yield from self.through(block)
 
-    def _uses(self, statement: ast.stmt) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def _uses(self, statement: ast.stmt) -> Iterator[tuple[_Use, _Use]]:
+        if isinstance(statement, ast.Expr) and _is_split(self.observed, self.piece, statement.value):
+            return  # its result is dropped, which is a finding of its own
         for node in _evaluated(statement):
             key = _use(self.observed, self.piece, node)
             if key is not None and isinstance(node, ast.Call):
-                first = self.used.setdefault(key.id, node)
-                if first is not node:
-                    yield first, node
+                first = self.used.setdefault(key.id, (self.piece, node))
+                if first[1] is not node:
+                    yield first, (self.piece, node)
 
-    def _loop(self, loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def _loop(self, loop: ast.For | ast.While) -> Iterator[tuple[_Use, _Use]]:
         """A key from outside that the body uses and does not replace is used again in the next pass."""
         before = dict(self.used)
         yield from self.through(loop.body)
@@ -71,7 +78,7 @@ class _Path:
             if name not in before and name not in renewed and name not in stored(*_bound(loop)):
                 yield use, use
 
-    def _either(self, choice: ast.If) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def _either(self, choice: ast.If) -> Iterator[tuple[_Use, _Use]]:
         before = dict(self.used)
         yield from self.through(choice.body)
         after, self.used = self.used, before
@@ -106,25 +113,75 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
     `jax.random.PRNGKey`; JAX's own checker knows the first only.
 
     Sure: both uses are calls of `jax.random` on one path through one function (or one cell), and the name is not
-    bound again in between. Uses by other functions are not followed, `fold_in` and copies don't count.
+    bound again in between. Possible only, where the first use is in an earlier cell: the cells are taken in the
+    order they last ran. Uses by other functions are not followed, `fold_in` and copies don't count.
     """
     for piece in ran(observed):
-        for first, second in _Path(piece, observed).through(piece.body):
-            name = text(first.args[0])
-            again = "in every pass of the loop" if first is second else f"on line {second.lineno}"
-            fix, replaces = _split(piece, first) if first is not second else ("", None)
-            yield Cause(
-                title=f"key `{name}` is used on line {first.lineno} and again {again}",
-                explanation=f"`{piece.text(second)}` draws from a key that `{piece.text(first)}` has used: the same "
-                "key gives the same numbers. Split it before each use.",
-                span=piece.span_of(second),
-                evidence=(
-                    Evidence(f"first use: {piece.text(first)}", piece.span_of(first)),
-                    Evidence(f"again: {piece.text(second)}", piece.span_of(second)),
-                ),
-                fix=fix,
-                replaces=replaces,
-            )
+        path = _Path(piece, observed)
+        if isinstance(piece.node, ast.Module) and "random" in "".join(lines_of(piece.file)):
+            path.used = _used_before(observed)
+        for first, second in path.through(piece.body):
+            yield _reused(first, second)
+
+
+def _used_before(observed: Observed) -> dict[str, _Use]:
+    """Keys that earlier cells have consumed and not renewed."""
+    path = _Path(Ran("", ast.Module([], []), "<module>", ()), observed)
+    for file in observed.earlier:
+        tree = source.tree(file)
+        if tree is not None:
+            path.piece = Ran(file, tree, "<module>", ())
+            for _ in path.through(tree.body):
+                pass
+    return path.used
+
+
+def _reused(first: _Use, second: _Use) -> Cause:
+    (where, before), (piece, again) = first, second
+    name = text(before.args[0])
+    there = f"in an earlier cell (its line {before.lineno})" if where.file != piece.file else f"on line {before.lineno}"
+    now = "in every pass of the loop" if before is again else f"on line {again.lineno}"
+    fix, replaces = _split(where, before) if before is not again else ("", None)
+    return Cause(
+        title=f"key `{name}` is used {there} and again {now}",
+        explanation=f"`{piece.text(again)}` draws from a key that `{where.text(before)}` has used: the same "
+        "key gives the same numbers. Split it before each use."
+        + ("" if where.file == piece.file else " Cells are taken in the order they last ran, which may be wrong."),
+        span=piece.span_of(again),
+        evidence=(
+            Evidence(f"first use: {where.text(before)}", where.span_of(before)),
+            Evidence(f"again: {piece.text(again)}", piece.span_of(again)),
+        ),
+        fix=fix,
+        replaces=replaces,
+        sure=where.file == piece.file,
+    )
+
+
+@on_cell("key-dropped", "wrong-result", "the keys that split returns are not taken")
+def key_dropped(observed: Observed) -> Iterator[Cause]:
+    """`jax.random.split(key)` returns new keys and leaves `key` as it was, as all of JAX's functions do. As a
+    statement of its own it does nothing, and the next draw repeats the last.
+
+    Sure: the statement ran, and its value is neither bound nor displayed.
+    """
+    for piece in ran(observed):
+        for node in piece.own:
+            if isinstance(node, ast.Expr) and not (isinstance(piece.node, ast.Module) and node is piece.body[-1]):
+                key = _use(observed, piece, node.value)
+                if key is not None and _is_split(observed, piece, node.value):
+                    yield Cause(
+                        title=f"`{piece.text(node)}` leaves `{key.id}` as it was",
+                        explanation="Splitting returns new keys and changes nothing. Bind them: one to go on with, one "
+                        "to draw from.",
+                        span=piece.span_of(node),
+                        fix=f"{key.id}, {key.id}_1 = {piece.text(node)}",
+                        replaces=piece.span_of(node),
+                    )
+
+
+def _is_split(observed: Observed, piece: Ran, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and dotted(observed, piece, node.func) == "jax.random.split"
 
 
 def _split(piece: Ran, first: ast.Call) -> tuple[str, Span | None]:

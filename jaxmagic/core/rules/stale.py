@@ -9,6 +9,7 @@ from jaxmagic.core.entries import Stale
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, imports
+from jaxmagic.core.rules.rebinding import Rebinding, rebindings
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.records import Evidence, Span
 
@@ -20,9 +21,11 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
     argument type traces again and picks it up. Setting the variable in a notebook and calling again is the usual
     way to meet it.
 
-    Sure: the function was traced a second time, only to be looked at, and gives another program. Which name
-    changed is read from the source of the operation that differs.
+    Sure across cells: the function was traced a second time, only to be looked at, and gives another program. Which
+    name changed is read from the source of the operation that differs. Within one cell: the name that the function
+    reads was set between two calls, and no trace came after.
     """
+    yield from map(_within_the_cell, rebindings(observed))
     for stale in observed.stale:
         piece = _piece(stale)
         names = _outside(piece, stale) if piece is not None else []
@@ -42,6 +45,25 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
             fix=fix,
             replaces=replaces,
         )
+
+
+def _within_the_cell(found: Rebinding) -> Cause:
+    piece, cell = found.function, found.caller
+    old = f": {found.before} is in the program" if found.before else ""
+    evidence = [Evidence(f"changed here: {cell.text(found.write).splitlines()[0]}", cell.span_of(found.write))]
+    if found.read is not None:
+        evidence.append(Evidence(f"read when traced: {piece.text(found.read)}", piece.span_of(found.read)))
+    fix, replaces = _as_arguments(piece, [found.target])
+    return Cause(
+        title=f"`{found.name}` ran a program that still uses the old `{found.target}`{old}",
+        explanation=f"It was read when `{found.name}` was traced and is part of the compiled program; "
+        f"`{cell.text(found.write).splitlines()[0]}` came after, and this call found the program in the cache. "
+        "Jitting the same function or bound method again finds it too. Make it an argument.",
+        span=cell.span_of(found.call),
+        evidence=tuple(evidence),
+        fix=fix,
+        replaces=replaces,
+    )
 
 
 def _piece(stale: Stale) -> Ran | None:

@@ -290,3 +290,38 @@ SILENT = [
 @pytest.mark.parametrize("body", SILENT)
 def test_ordinary_code_gives_no_finding(body: str):
     assert watched(IMPORTS + body).rules == []
+
+
+@pytest.mark.parametrize("maker", ["key", "PRNGKey"])
+def test_a_key_that_an_earlier_cell_used_is_possibly_reused(maker: str):
+    cells = (
+        IMPORTS + f"k = jax.random.{maker}(0)\nw = jax.random.normal(k, (3,))",
+        "noise = jax.random.normal(k, (3,))",
+    )
+    cell = watched(*cells)
+    assert cell.rules == ["key-reused"]
+    found = cell.found("key-reused")
+    assert "in an earlier cell" in found.title
+    assert not found.sure
+    assert cell.fixed("key-reused").rules == []
+
+
+def test_a_key_that_an_earlier_cell_split_or_made_anew_is_not_reused():
+    made = IMPORTS + "k = jax.random.key(0)\nk, sub = jax.random.split(k)\nw = jax.random.normal(sub)"
+    assert watched(made, "noise = jax.random.normal(k)").rules == []
+    assert watched(made, "sub = jax.random.key(2)", "noise = jax.random.normal(sub)").rules == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = jax.random.key(0)\njax.random.split(k)\nout = jax.random.normal(k)",
+        "def draw(k):\n    jax.random.split(k, 2)\n    return jax.random.normal(k)\nout = draw(jax.random.PRNGKey(1))",
+        "class Noise:\n    def __call__(self, k):\n        jax.random.split(k)\n        return jax.random.normal(k)\n"
+        "out = jax.jit(Noise())(jax.random.key(0))",
+    ],
+)
+def test_a_split_whose_keys_nobody_takes_is_found(body: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-dropped"]
+    assert cell.fixed("key-dropped").rules == []
