@@ -479,7 +479,11 @@ class Printed(Record):
     text: str
     source: Literal["print", "jax.debug.print", "callback", "stderr"]
     span: Span | None = None
+    """The call that printed; of `jax.debug.print` the line in the user's code, though that is not what runs then."""
     step: int | None = None
+    """How often the same place had printed before."""
+    lane: tuple[int, ...] = ()
+    """Which example of each vmap around it, outermost first; empty where it can't be known, as in compiled code."""
     number: int = 0
     traced: bool = False
     """Printed while tracing: it runs once per trace, not once per call."""

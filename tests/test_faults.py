@@ -39,7 +39,7 @@ OURS = {
     "jaxmagic.core.compiled.constants": "the constants of f",
     "jaxmagic.core.compiled.hlo_listing": "the HLO of f",
     "jaxmagic.core.compiled.stablehlo_listing": "the StableHLO of f",
-    "jaxmagic.core.prints._origin": "printed",
+    "jaxmagic.core.prints.origin_of": "printed",
     "jaxmagic.core.session.with_sources": "source text",
     "jaxmagic.core.session.described": "value",
     "jaxmagic.core.rules.observe": "findings",

@@ -12,8 +12,10 @@ import jax._src.interpreters.partial_eval as _partial_eval
 import jax._src.pjit as _pjit
 from jax._src import ad_checkpoint as _ad_checkpoint
 from jax._src import api as _api
+from jax._src import callback as _callback
 from jax._src import config as _config
 from jax._src import core as _core
+from jax._src import debugging as _debugging
 from jax._src import dispatch as _dispatch
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
@@ -422,3 +424,35 @@ def called_by_dispatch(frame: Any) -> bool:
 def is_dropped(variable: Any) -> bool:
     """Whether an equation's result is thrown away (`_` in a printed jaxpr)."""
     return isinstance(variable, _core.DropVar)
+
+
+class HostWork(NamedTuple):
+    """What a frame of JAX's says of work on the host that it stands for."""
+
+    kind: str
+    """`print`: it prints for `jax.debug.print`. `callback`: it calls a host function. `lane`: it does so for each
+    example of a vmap without jit. `request`: the user's code asks for the work at this moment."""
+    text: str = ""
+    """The format of the print; the name of the host function."""
+    lane: int = 0
+
+
+_REQUESTS = ("debug_print", "_debug_print", "debug_callback", "_debug_callback", "io_callback", "pure_callback")
+
+
+def host_work(frame: Any) -> HostWork | None:
+    """Reads a frame on the stack of a host function; None for frames that say nothing."""
+    code = frame.f_code
+    if code.co_filename not in (_debugging.__file__, _callback.__file__):
+        return None
+    if code.co_name in _REQUESTS:
+        return HostWork("request")
+    if code.co_name == "_format_print_callback":
+        return HostWork("print", str(frame.f_locals["fmt"]))
+    if code.co_name == "debug_batching_rule":
+        return HostWork("lane", lane=int(frame.f_locals["i"]))
+    if code.co_name in ("_flat_callback", "__call__"):
+        values = frame.f_locals
+        function = values.get("callback", getattr(values.get("self"), "callback_func", None))
+        return HostWork("callback", str(getattr(function, "__name__", "")))
+    return None

@@ -1,23 +1,22 @@
-"""What the cell prints, with the line that printed it. Output still goes where it went before."""
+"""What the cell prints, with the line that asked for it. Output still goes where it went before."""
 
 import sys
 import threading
+from collections import Counter
 from types import FrameType
-from typing import Any, Literal, TextIO, cast
+from typing import Any, TextIO, cast
 
+import msgspec
+
+from jaxmagic.core.asked import Asked, place_of
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.source import Policy, position
+from jaxmagic.core.origins import Origin, origin_of
+from jaxmagic.core.policy import Policy
 from jaxmagic.core.transforms import is_tracing
 from jaxmagic.records import Printed, Span
 
 MOST_LINES = 2_000
 """Lines kept; those beyond are counted."""
-
-
-Writer = Literal["print", "jax.debug.print"]
-Origin = tuple[Writer, Span | None]
-
-_DEBUG_PRINT = ("jax/_src/debugging.py", "jax\\_src\\debugging.py")
 
 
 class PrintRecord:
@@ -26,10 +25,12 @@ class PrintRecord:
     def __init__(self, policy: Policy, limits: Limits) -> None:
         self._policy = policy
         self._limits = limits
-        self._lines: list[Printed] = []
+        self._lines: list[tuple[Printed, Asked | None]] = []
+        self._times: Counter[tuple[Span | None, Asked | None]] = Counter()
+        """How often each place has printed."""
         self._total = 0
         self._open = ""
-        self._last: Origin = ("print", None)
+        self._last = Origin()
         self._lock = threading.Lock()
         self._tee: _Tee | None = None
         self._outside: list[FrameType] = []
@@ -57,12 +58,21 @@ class PrintRecord:
             self._limits.add(f"printed lines: the first {MOST_LINES:,} of {self._total:,} are kept")
 
     def printed(self) -> tuple[Printed, ...]:
-        return tuple(self._lines)
+        """The lines in order; those of compiled code are looked up in the user's source."""
+        places: dict[Asked, Span | None] = {}
+        for _, asked in self._lines:
+            if asked is not None and asked not in places:
+                places[asked] = None
+                with self._limits.guard("where compiled code prints"):
+                    places[asked] = place_of(asked, self._policy)
+        return tuple(
+            line if asked is None else msgspec.structs.replace(line, span=places[asked]) for line, asked in self._lines
+        )
 
     def saw(self, text: str) -> None:
         """Called with every piece written, before it is passed on."""
         with self._limits.guard("where a line was printed"):
-            origin = _origin(sys._getframe(2), self._policy, self._outside)
+            origin = origin_of(sys._getframe(2), self._policy, self._outside)
             if origin is None:
                 return
             with self._lock:
@@ -70,14 +80,23 @@ class PrintRecord:
                 for line in whole:
                     self._keep(line, origin)
                 self._last = origin
+                if text.endswith("\n"):  # all lines of one print are of the same step
+                    self._times[origin.span, origin.asked] += 1
 
     def _keep(self, line: str, origin: Origin) -> None:
         self._total += 1
         if len(self._lines) >= MOST_LINES:
             return
-        source, span = origin
-        traced = source == "print" and is_tracing()
-        self._lines.append(Printed(text=line, source=source, span=span, number=self._total - 1, traced=traced))
+        printed = Printed(
+            text=line,
+            source=origin.source,
+            span=origin.span,
+            step=self._times[origin.span, origin.asked],
+            lane=origin.lane,
+            number=self._total - 1,
+            traced=origin.source == "print" and is_tracing(),
+        )
+        self._lines.append((printed, origin.asked))
 
 
 class _Tee:
@@ -94,19 +113,3 @@ class _Tee:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
-
-
-def _origin(frame: FrameType | None, policy: Policy, outside: list[FrameType]) -> Origin | None:
-    """Who printed, and where; None for a line that is no print of the user's: a traceback, or the cell's own value."""
-    source: Writer | None = None
-    shown = getattr(type(sys.displayhook).__call__, "__code__", None)
-    while frame is not None and frame not in outside:
-        code = frame.f_code
-        if code is shown:
-            return None
-        if code.co_filename.endswith(_DEBUG_PRINT):
-            source = "jax.debug.print"
-        if policy.is_user(code.co_filename):
-            return source or "print", position(frame)
-        frame = frame.f_back
-    return None if source is None else (source, None)  # JAX prints from a thread of its own

@@ -370,8 +370,12 @@ export interface TapSeries {
 export interface Printed {
   readonly text: string;
   readonly source: "callback" | "jax.debug.print" | "print" | "stderr";
+  /** The call that printed; of `jax.debug.print` the line in the user's code, though that is not what runs then. */
   readonly span: Span | null;
+  /** How often the same place had printed before. */
   readonly step: number | null;
+  /** Which example of each vmap around it, outermost first; empty where it can't be known, as in compiled code. */
+  readonly lane: readonly number[];
   readonly number: number;
   /** Printed while tracing: it runs once per trace, not once per call. */
   readonly traced: boolean;

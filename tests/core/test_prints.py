@@ -1,0 +1,112 @@
+"""Output with its origin: the line that asked for it, how often it had printed, and in which lane."""
+
+import pytest
+from observed_cells import watched
+
+from jaxmagic.core.source import text_of
+from jaxmagic.records import Printed
+
+IMPORTS = "import jax, jax.numpy as jnp, numpy as np\n"
+
+
+def printed(cell: str, *before: str) -> tuple[Printed, ...]:
+    return watched(*before, IMPORTS + cell).report.printed
+
+
+def code(one: Printed) -> str:
+    return text_of(one.span) if one.span is not None else ""
+
+
+def test_a_print_has_its_line_and_its_step():
+    lines = printed("for i in range(3):\n    print('a', i)\nprint('b')")
+    assert [(one.text, code(one), one.step) for one in lines] == [
+        ("a 0", "print('a', i)", 0),
+        ("a 1", "print('a', i)", 1),
+        ("a 2", "print('a', i)", 2),
+        ("b", "print('b')", 0),
+    ]
+
+
+def test_the_lines_of_one_print_are_of_the_same_step():
+    lines = printed("for i in range(2):\n    print('a\\nb')")
+    assert [(one.text, one.step) for one in lines] == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+
+
+LOOP = """
+@jax.jit
+def count(xs):
+    def step(total, x):
+        jax.debug.print("total {t}", t=total, ordered=True)
+        return total + x, x
+    return jax.lax.scan(step, 0.0, xs)
+"""
+
+
+@pytest.mark.parametrize("before", [[], [IMPORTS + LOOP + "count(jnp.ones(3))"]], ids=["here", "compiled earlier"])
+def test_a_print_of_compiled_code_has_the_line_that_asked_for_it(before: list[str]):
+    lines = printed(("" if before else LOOP) + "count(jnp.ones(3));", *before)
+    assert [(one.text, one.source, one.step) for one in lines] == [
+        ("total 0.0", "jax.debug.print", 0),
+        ("total 1.0", "jax.debug.print", 1),
+        ("total 2.0", "jax.debug.print", 2),
+    ]
+    assert {code(one) for one in lines} == {'jax.debug.print("total {t}", t=total, ordered=True)'}
+
+
+def test_a_format_that_was_made_while_tracing_is_found_by_its_pattern():
+    (line,) = printed("jax.jit(lambda x: jax.debug.print(f'shape {x.shape}'))(jnp.ones(3))")
+    assert (line.text, code(line)) == ("shape (3,)", "jax.debug.print(f'shape {x.shape}')")
+
+
+def test_two_prints_that_read_the_same_are_not_told_apart():
+    lines = printed("@jax.jit\ndef f(x):\n    jax.debug.print('x')\n    jax.debug.print('x')\nf(1.0)")
+    assert [one.span for one in lines] == [None, None]
+
+
+def test_without_jit_the_line_is_on_the_stack():
+    lines = printed("jax.debug.print('{}', 1.0)\njax.debug.print('{}', 1.0)")
+    assert [one.span.line for one in lines if one.span] == [2, 3]
+
+
+def test_the_lanes_of_a_vmap_without_jit_are_known():
+    cell = "def f(x):\n    jax.debug.print('{}', x)\njax.vmap(jax.vmap(f))(jnp.arange(4).reshape(2, 2))"
+    assert sorted((one.text, one.lane) for one in printed(cell)) == [
+        ("0", (0, 0)),
+        ("1", (0, 1)),
+        ("2", (1, 0)),
+        ("3", (1, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "asked"),
+    [
+        ("jax.debug.callback(show, x)", "print('saw', float(v))"),
+        ("jax.pure_callback(show, x, x)", "print('saw', float(v))"),
+        ("jax.debug.callback(print, 'saw', x)", "jax.debug.callback(print, 'saw', x)"),
+    ],
+)
+@pytest.mark.parametrize("wrap", ["f", "jax.jit(f)"])
+def test_the_output_of_a_callback_is_told_from_a_print(call: str, asked: str, wrap: str):
+    show = "def show(v):\n    print('saw', float(v))\n    return v\n"
+    (line,) = printed(f"{show}def f(x):\n    return {call}\n{wrap}(jnp.float32(1))")
+    assert (line.text, line.source, code(line)) == ("saw 1.0", "callback", asked)
+
+
+def test_a_print_while_tracing_is_marked():
+    (line,) = printed("jax.jit(lambda x: print('traced') or x)(1.0)")
+    assert (line.source, line.traced, line.step) == ("print", True, 0)
+
+
+def test_what_was_printed_before_an_error_is_kept():
+    from failing_cells import Notebook
+
+    from jaxmagic.core.recording import Options, Recording
+
+    notebook, recording = Notebook(), Recording(Options(hlo=False))
+    recording.start()
+    cell = IMPORTS + "jax.jit(lambda x: jax.debug.print('printed {}', x))(1.0)\nraise ValueError"
+    with pytest.raises(ValueError):  # noqa: PT011 - any
+        notebook.run(cell)
+    recording.stop(ValueError())
+    assert [one.text for one in recording.report().printed] == ["printed 1.0"]
