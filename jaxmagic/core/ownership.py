@@ -109,7 +109,13 @@ def _wrapped_by(fun: Any) -> Any:
 
 def _is_user_function(function: Any, is_user: IsUser) -> bool:
     code = code_of(function)
-    return code is not None and is_user(code.co_filename)
+    return code is not None and (is_user(code.co_filename) or _is_executed(function, code))
+
+
+def _is_executed(function: Any, code: CodeType) -> bool:
+    """Whether the user gave the function's text to `exec`; so do dataclasses, for their special methods."""
+    of_main = getattr(function, "__globals__", {}).get("__name__") == "__main__"
+    return code.co_filename == "<string>" and of_main and not code.co_name.startswith("__")
 
 
 def _is_jax(function: Any) -> bool:

@@ -84,6 +84,11 @@ def test_a_form_of_jitted_function_is_seen_under_its_name(notebook: Notebook, fo
     assert seen.of(name).span is not None
 
 
+def test_a_function_made_by_exec_is_the_users(notebook: Notebook):
+    seen = notebook.trace("exec('def made(x):\\n    return x * 2')\njax.jit(made)(jnp.ones(3))")
+    assert seen.names() == ["made"]
+
+
 def test_static_arguments_are_named_and_spelled(notebook: Notebook):
     notebook.run(DEFINITIONS)
     trace = notebook.trace(FORMS["static"][0]).only("power")
