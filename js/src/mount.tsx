@@ -2,27 +2,52 @@
 
 import worker from "inline:./layout/worker.ts";
 import { render } from "preact";
+import type { Feed } from "./feed";
 import { startLayout } from "./layout/client";
-import { withNews } from "./live";
-import { decode } from "./payload";
-import type { Live, Report } from "./protocol";
-import type { State } from "./selection";
+import { remember, remembered } from "./memory";
+import type { Decoded } from "./payload";
+import { START, type State } from "./selection";
 import { style } from "./style";
 import { Notice } from "./views/notice";
 import { Panel } from "./views/panel";
 
-declare const JAXMAGIC_VERSION: string;
-
-export interface Mounted {
-  /** Shows another payload in place of the one before; what is selected stays. */
-  readonly show: (payload: unknown) => Promise<void>;
-  /** Adds what came ashore since, while the report is of a running cell. */
-  readonly add: (news: Live) => void;
-  readonly dispose: () => void;
+/** Shows what a feed knows in an element until the returned function is called. `live`: a kernel stands behind it. */
+export function mount(element: HTMLElement, live: boolean, feed: Feed): () => void {
+  const root = rootIn(element);
+  const layout = startLayout(worker);
+  const releaseKeys = keepKeys(element);
+  let chosen: State | undefined;
+  let key = "";
+  const choose = (state: State): void => {
+    chosen = state;
+    remember(key, state);
+  };
+  const draw = (now: Decoded): void => {
+    if (now.kind !== "report") {
+      render(<Notice message={now.message} advice={now.advice} />, root);
+      return;
+    }
+    if (now.key !== key) {
+      key = now.key;
+      // The same panel goes on with another report; a new one takes up where the last one of this report ended.
+      chosen ??= remembered(key);
+      if (chosen) remember(key, chosen);
+    }
+    render(
+      <Panel report={now.report} live={live} place={layout.place} start={chosen ?? START} chosen={choose} />,
+      root,
+    );
+  };
+  const unwatch = feed.watch(draw);
+  return () => {
+    unwatch();
+    render(null, root);
+    layout.dispose();
+    releaseKeys();
+  };
 }
 
-/** `live` says whether a kernel stands behind it. */
-export function mount(element: HTMLElement, live: boolean, start?: Partial<State>): Mounted {
+function rootIn(element: HTMLElement): HTMLElement {
   // A host may call twice on one element, and a shadow root can never be removed.
   const shadow = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   const sheet = document.createElement("style");
@@ -30,41 +55,7 @@ export function mount(element: HTMLElement, live: boolean, start?: Partial<State
   const root = document.createElement("div");
   root.className = "jaxmagic";
   shadow.replaceChildren(sheet, root);
-  const layout = startLayout(worker);
-  const releaseKeys = keepKeys(element);
-  let latest = 0;
-  let shown: Report | undefined;
-  let waiting: Live[] = [];
-  const draw = (report: Report): void => {
-    shown = report;
-    render(<Panel report={report} live={live} place={layout.place} {...(start ? { start } : {})} />, root);
-  };
-  const add = (news: Live): void => {
-    // News may come while the report they belong to is still being unpacked.
-    if (!shown) waiting.push(news);
-    else if (shown.state === "running") draw(withNews(shown, news));
-  };
-  const show = async (payload: unknown): Promise<void> => {
-    latest += 1;
-    const mine = latest;
-    const decoded = await decode(payload, JAXMAGIC_VERSION);
-    // A large report may take longer to unpack than the one after it.
-    if (mine !== latest) return;
-    if (decoded.kind !== "report") {
-      render(<Notice message={decoded.message} advice={decoded.advice} />, root);
-      return;
-    }
-    draw(decoded.report);
-    for (const news of waiting) add(news);
-    waiting = [];
-  };
-  const dispose = (): void => {
-    latest += 1;
-    render(null, root);
-    layout.dispose();
-    releaseKeys();
-  };
-  return { show, add, dispose };
+  return root;
 }
 
 /**

@@ -1,4 +1,4 @@
-// What the person looking has chosen. Nothing of it is saved, and Python never hears of it.
+// What the person looking has chosen. Nothing of it is saved in the notebook, and Python never hears of it.
 import type { Focus } from "./index/links";
 import { equationsByLine } from "./index/links";
 import { programIndex } from "./index/program";
@@ -22,8 +22,10 @@ export interface State {
   /** Chosen call of each function that ran in several ways, by `callKey`. */
   readonly calls: Readonly<Record<string, number>>;
   readonly closed: readonly Pane[];
-  /** Chosen tapped series. */
-  readonly series: number;
+  /** Chosen tapped series, by `seriesKey`; null: the first. */
+  readonly series: string | null;
+  /** Step of the chosen event of it; null: the last, also while more arrive. */
+  readonly event: number | null;
 }
 
 export type Action =
@@ -38,7 +40,7 @@ export type Action =
   | { readonly type: "search"; readonly text: string }
   | { readonly type: "call"; readonly key: string; readonly call: number }
   | { readonly type: "pane"; readonly pane: Pane }
-  | { readonly type: "series"; readonly series: number };
+  | { readonly type: "series"; readonly series: string; readonly event: number | null };
 
 export type Act = (action: Action) => void;
 
@@ -52,7 +54,8 @@ export const START: State = {
   search: "",
   calls: {},
   closed: [],
-  series: 0,
+  series: null,
+  event: null,
 };
 
 export function reduce(state: State, action: Action): State {
@@ -86,7 +89,7 @@ export function reduce(state: State, action: Action): State {
     case "pane":
       return { ...state, closed: toggled(state.closed, action.pane) };
     case "series":
-      return { ...state, series: action.series };
+      return { ...state, tab: "transfer", series: action.series, event: action.event };
   }
 }
 

@@ -81,7 +81,8 @@ export function number(value: number | null, significant = 4): string {
   if (value === null) return "–";
   if (value === 0 || Number.isInteger(value)) return Math.abs(value) < 1e6 ? String(value) : value.toExponential(2);
   const size = Math.abs(value);
-  return size < 1e-3 || size >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(significant)));
+  const rounded = Number(value.toPrecision(significant));
+  return size < 1e-3 || size >= 1e5 ? rounded.toExponential() : String(rounded);
 }
 
 /** At most `most` characters, the end replaced by an ellipsis. */

@@ -6,6 +6,7 @@ import findings from "../../tests/records/findings.json";
 import hostile from "../../tests/records/hostile.json";
 import interrupted from "../../tests/records/interrupted.json";
 import mlp from "../../tests/records/mlp.json";
+import nojit from "../../tests/records/nojit.json";
 import plainPython from "../../tests/records/plain_python.json";
 import retraces from "../../tests/records/retraces.json";
 import running from "../../tests/records/running.json";
@@ -20,6 +21,7 @@ const RECORDED = {
   hostile,
   interrupted,
   mlp,
+  nojit,
   plainPython,
   retraces,
   running,

@@ -47,7 +47,7 @@ test("sizes get three digits and a unit", () => {
 });
 
 test("statistics keep few digits, and a missing one is a dash", () => {
-  expect([number(0.123456), number(1e-9), number(null), number(3)]).toEqual(["0.1235", "1.00e-9", "–", "3"]);
+  expect([number(0.123456), number(1e-9), number(null), number(3)]).toEqual(["0.1235", "1e-9", "–", "3"]);
 });
 
 test("characters that reorder or hide text are written out", () => {

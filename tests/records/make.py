@@ -12,7 +12,9 @@ from IPython.utils.capture import capture_output
 
 from jaxmagic.records import Report
 
-MAGIC = "%%jaxtrace -o report\n"
+MAGICS = {"nojit": "jaxnojit"}
+"""By the name of the sample; `jaxtrace` for the others."""
+
 CELLS = {
     "mlp": """\
 import jax
@@ -73,13 +75,31 @@ for n in range(2, 5):
 for _ in range(3):
     jax.jit(lambda x: x + 1)(jnp.ones(3))
 """,
+    "nojit": """\
+import jax
+import jax.numpy as jnp
+
+@jax.jit
+def settle(x):
+    def body(c, k):
+        c = c + k * x
+        if k > 2:
+            c = -c
+        return c, jnp.linalg.norm(c)
+    c, norms = jax.lax.scan(body, x, jnp.arange(8.0))
+    return c / norms[-1]
+
+settled = settle(jnp.linspace(0.0, 1.0, 4))
+weights = jax.vmap(lambda row: row / row.sum())(jnp.ones((3, 5)))
+""",
 }
 
 
-def record(shell: InteractiveShell, cell: str) -> Report:
+def record(shell: InteractiveShell, magic: str, cell: str) -> Report:
     """The report of one cell, run as a person would."""
+    text = f"%%{magic} -o report\n{cell}"
     # From a thread, no frame of this file is on the stack, as none would be in a notebook.
-    run = Thread(target=shell.run_cell, args=(MAGIC + cell,), kwargs={"store_history": True})
+    run = Thread(target=shell.run_cell, args=(text,), kwargs={"store_history": True})
     with capture_output():
         run.start()
         run.join()
@@ -90,7 +110,7 @@ def main() -> None:
     shell = InteractiveShell.instance()
     shell.run_line_magic("load_ext", "jaxmagic")
     for name, cell in CELLS.items():
-        written = msgspec.json.format(msgspec.json.encode(record(shell, cell)), indent=1)
+        written = msgspec.json.format(msgspec.json.encode(record(shell, MAGICS.get(name, "jaxtrace"), cell)), indent=1)
         (Path(__file__).parent / f"{name}.json").write_bytes(written + b"\n")
 
 

@@ -1,6 +1,11 @@
 // Numbers out of the events of a tapped series.
 import type { TapEvent, TapSeries } from "../protocol";
 
+/** The same series, whatever became of it since. */
+export function seriesKey({ name, function: owner, gradient, span }: TapSeries): string {
+  return [owner, name, gradient, span?.file, span?.line, span?.column].join("\u0000");
+}
+
 export type Statistic = "mean" | "min" | "max" | "std" | "nan";
 
 export const STATISTICS: readonly Statistic[] = ["mean", "min", "max", "std", "nan"];
@@ -14,6 +19,17 @@ export function statistic({ summary }: TapEvent, which: Statistic): number | nul
 /** Whether the event holds a NaN or an infinity. */
 export function isSick({ summary }: TapEvent): boolean {
   return !!summary && summary.nan + summary.posinf + summary.neginf > 0;
+}
+
+/** Events for which the condition given with `--alert` held. */
+export function alertsOf(series: TapSeries): readonly TapEvent[] {
+  return series.events.filter(event => event.alert);
+}
+
+/** Place of the event with a step, or of the last one before it that was kept; the newest for null. */
+export function eventAt({ events }: TapSeries, step: number | null): number {
+  if (step === null) return events.length - 1;
+  return Math.max(0, events.filter(event => event.step <= step).length - 1);
 }
 
 /** A value of any rank as a picture has it: rows of columns, the leading axes on top of each other. */

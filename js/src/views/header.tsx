@@ -53,11 +53,17 @@ function facts(report: Report): string[] {
   const values = report.taps.reduce((sum, series) => sum + series.total, 0);
   return [
     device(report),
+    jitOff(report),
     report.compiled.length ? plural(own, "function") : "",
     allFindings(report).length ? plural(allFindings(report).length, "finding") : "",
     report.taps.length ? plural(values, "value") : "",
     `JAX ${report.versions.jax}`,
   ].filter(Boolean);
+}
+
+function jitOff({ nojit }: Report): string {
+  if (!nojit) return "";
+  return `jit off ${nojit.scope}${nojit.lasting ? ", for later cells too" : ""}`;
 }
 
 function device({ backend, devices }: Report): string {

@@ -3,18 +3,21 @@ import { useEffect, useRef } from "preact/hooks";
 import { Sparkline } from "../draw/chart";
 import type { Segment } from "../draw/segments";
 import { bySeverity } from "../findings";
-import { isSick, statistic } from "../index/series";
+import { isSick, seriesKey, statistic } from "../index/series";
 import type { Expression } from "../index/spans";
+import type { Over } from "../index/values";
 import type { Finding, Hint, TapSeries } from "../protocol";
 import { label, leaves, lineKey, plural, visible } from "../text";
 import { Sign } from "./parts";
 import { Peek } from "./peek";
 import type { Shown } from "./shown";
 import type { FileProps } from "./source";
+import { ValueView } from "./values";
 import { Variants } from "./variants";
 
-interface Props extends Omit<FileProps, "hints" | "findings" | "expressions"> {
+interface Props extends Omit<FileProps, "hints" | "values" | "findings" | "expressions"> {
   readonly number: number;
+  readonly values: readonly Over[];
   readonly hints: readonly Hint[];
   readonly findings: readonly Finding[];
   readonly expressions: readonly Expression[];
@@ -98,19 +101,26 @@ function Gutter(props: {
   );
 }
 
-function Ends({ shown, peek, source, number, hints, calls, chosen }: Props) {
+/** Values of more variables than this are left for the opened line. */
+const MOST_VALUES = 6;
+
+function Ends({ shown, peek, source, number, hints, values, calls, chosen }: Props) {
   // Beside the program there is no room, and the program says the same.
   if (!peek) return null;
   const groups = calls.get(lineKey(source.file, number)) ?? [];
-  const taps = shown.report.taps.flatMap((series, at) => (isOn(series, source.file, number) ? [{ series, at }] : []));
-  if (!groups.length && !hints.length && !taps.length) return null;
+  const taps = shown.report.taps.filter(series => isOn(series, source.file, number));
+  if (!groups.length && !hints.length && !taps.length && !values.length) return null;
   return (
     <span class="ends">
       {merge(hints).map(each => (
         <HintView key={`${each.role} ${each.name} ${each.ways[0]?.call}`} {...each} />
       ))}
-      {taps.map(({ series, at }) => (
-        <Tapped key={at} series={series} at={at} shown={shown} />
+      {values.slice(0, MOST_VALUES).map(each => (
+        <ValueView key={each.name} variable={each} />
+      ))}
+      {values.length > MOST_VALUES && <span class="quiet">… {values.length - MOST_VALUES} more</span>}
+      {taps.map(series => (
+        <Tapped key={seriesKey(series)} series={series} shown={shown} />
       ))}
       {groups.map(group => (
         <Variants key={group[0]?.id} {...{ group, chosen, shown }} />
@@ -124,11 +134,8 @@ function isOn({ span }: TapSeries, file: string, line: number): boolean {
 }
 
 /** A tapped series on its line: how it went, and the way to all of it. */
-function Tapped({ series, at, shown }: { series: TapSeries; at: number; shown: Shown }) {
-  const open = (): void => {
-    shown.act({ type: "series", series: at });
-    shown.act({ type: "tab", tab: "transfer" });
-  };
+function Tapped({ series, shown }: { series: TapSeries; shown: Shown }) {
+  const open = (): void => shown.act({ type: "series", series: seriesKey(series), event: null });
   return (
     <button
       type="button"

@@ -2,9 +2,11 @@
 import { bySeverity } from "../findings";
 import type { Report } from "../protocol";
 import { label, plural } from "../text";
+import { Alerts } from "./alerts";
 import { FailureView } from "./failure";
 import { Findings } from "./findings";
 import { Ledger } from "./ledger";
+import { NoJitView } from "./nojit";
 import { Empty, Prose } from "./parts";
 import type { Shown } from "./shown";
 import { Sources } from "./source";
@@ -15,6 +17,7 @@ export function Overview({ shown }: { shown: Shown }) {
   const beside = findings.length > 0;
   return (
     <div class="overview">
+      <Alerts shown={shown} />
       {report.failure && <FailureView failure={report.failure} shown={shown} />}
       <div class={`columns${beside ? " two" : ""}`}>
         <section aria-label="Source" class="scrolls">
@@ -28,6 +31,7 @@ export function Overview({ shown }: { shown: Shown }) {
           </section>
         )}
       </div>
+      {report.nojit && <NoJitView nojit={report.nojit} shown={shown} />}
       {report.compiled.length > 0 && <Ledger shown={shown} />}
       {report.limits.length > 0 && <Limits limits={report.limits} />}
     </div>
@@ -41,7 +45,7 @@ function hasText(report: Report): boolean {
 
 /** Why there is nothing to see, where there is not. */
 function nothing(report: Report): string {
-  if (report.compiled.length || report.hints.length || report.failure) return "";
+  if (report.compiled.length || report.hints.length || report.taps.length || report.nojit || report.failure) return "";
   if (report.state === "running") return "Waiting for the first line to finish…";
   if (!hasText(report)) return "The cell is empty: nothing ran.";
   return "No JAX in this cell: it made no array and compiled nothing.";

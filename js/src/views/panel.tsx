@@ -1,10 +1,11 @@
 // The whole panel: header, tabs, and the tab that is open.
-import { useMemo, useReducer } from "preact/hooks";
+import { useEffect, useMemo, useReducer } from "preact/hooks";
 import { linked } from "../index/links";
 import type { PlaceGraph } from "../layout/client";
 import type { Report, Span } from "../protocol";
 import { current, reduce, START, type State, type Tab } from "../selection";
 import { label } from "../text";
+import { Announced } from "./alerts";
 import { Guard } from "./guard";
 import { Header, stateWord } from "./header";
 import { Output } from "./output";
@@ -20,10 +21,15 @@ interface Props {
   readonly live: boolean;
   readonly place: PlaceGraph;
   readonly start?: Partial<State>;
+  /** Told of whatever the person chooses. */
+  readonly chosen?: (state: State) => void;
 }
 
-export function Panel({ report, live, place, start }: Props) {
+export function Panel({ report, live, place, start, chosen }: Props) {
   const [state, act] = useReducer(reduce, { ...START, ...start });
+  useEffect(() => {
+    if (state !== start) chosen?.(state);
+  }, [state]);
   const on = useMemo(() => current(report, state), [report, state.compiled, state.trace]);
   const lit = useMemo(() => linked(state.focus, on?.trace), [state.focus, on]);
   const where = useMemo(() => spelling(report), [report]);
@@ -31,6 +37,7 @@ export function Panel({ report, live, place, start }: Props) {
   return (
     <section class="panel" aria-label={`${report.mode}, ${stateWord(report, live)}`}>
       <Header report={report} live={live} />
+      <Announced report={report} />
       <Tabs tabs={tabsOf(report)} tab={state.tab} choose={tab => act({ type: "tab", tab })}>
         <Guard key={state.tab}>
           <Opened shown={shown} />

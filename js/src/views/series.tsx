@@ -4,7 +4,7 @@ import { Chart } from "../draw/chart";
 import { HeatMap } from "../draw/heatmap";
 import { Histogram } from "../draw/histogram";
 import { save, seriesCsv } from "../export";
-import { gridOf, isSick, placeOf, type Statistic, statistic, statisticsOf } from "../index/series";
+import { eventAt, gridOf, isSick, placeOf, type Statistic, seriesKey, statistic, statisticsOf } from "../index/series";
 import type { TapEvent, TapSeries } from "../protocol";
 import { label, number, plural, seconds } from "../text";
 import { Choices, Name, Where } from "./parts";
@@ -13,10 +13,12 @@ import type { Shown } from "./shown";
 export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown }) {
   const { events } = series;
   const [which, setWhich] = useState<Statistic>("mean");
-  // Null: the last event, also while more arrive.
-  const [chosen, setChosen] = useState<number | null>(null);
-  const at = Math.min(chosen ?? events.length - 1, events.length - 1);
+  const at = eventAt(series, shown.state.event);
   const event = events[at];
+  const choose = (place: number | null): void => {
+    const step = place === null ? null : (events[place]?.step ?? null);
+    shown.act({ type: "series", series: seriesKey(series), event: step });
+  };
   const remarks = [series.transport && label(series.transport, 80), kept(series)];
   return (
     <section class="one-series" aria-label={`Series ${label(series.name, 80)}`}>
@@ -29,8 +31,8 @@ export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown 
           CSV
         </button>
       </h3>
-      {events.length > 1 && <Curve series={series} which={which} at={at} choose={setChosen} />}
-      {events.length > 1 && <Scrubber events={events} at={at} choose={setChosen} />}
+      {events.length > 1 && <Curve series={series} which={which} at={at} choose={choose} />}
+      {events.length > 1 && <Scrubber events={events} at={at} choose={choose} />}
       {event && <EventView event={event} name={series.name} />}
       <p class="facts quiet">{remarks.filter(Boolean).join(" · ")}</p>
     </section>
@@ -71,12 +73,9 @@ function bandOf(events: readonly TapEvent[]) {
   return { low: events.map(event => statistic(event, "min")), high: events.map(event => statistic(event, "max")) };
 }
 
-function kept({ events, total, dropped }: TapSeries): string {
-  const shown =
-    events.length < total
-      ? `${events.length.toLocaleString("en")} of ${plural(total, "event")} kept`
-      : plural(total, "event");
-  return dropped ? `${shown}, ${dropped.toLocaleString("en")} dropped` : shown;
+function kept({ events, total }: TapSeries): string {
+  if (events.length === total) return plural(total, "event");
+  return `${events.length.toLocaleString("en")} of ${plural(total, "event")} kept`;
 }
 
 function Scrubber({
@@ -130,7 +129,7 @@ function EventView({ event, name }: { event: TapEvent; name: string }) {
       </p>
       {!grid && event.value !== null && !Array.isArray(event.value) && (
         <p class="scalar">
-          <code>{label(String(event.value), 60)}</code>
+          <code title={String(event.value)}>{scalar(event.value)}</code>
         </p>
       )}
       {summary && summary.count > 1 && <Statistics event={event} />}
@@ -142,6 +141,10 @@ function EventView({ event, name }: { event: TapEvent; name: string }) {
       </div>
     </div>
   );
+}
+
+function scalar(value: unknown): string {
+  return typeof value === "number" ? number(value) : label(String(value), 60);
 }
 
 function Statistics({ event: { summary } }: { event: TapEvent }) {

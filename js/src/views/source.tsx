@@ -7,6 +7,7 @@ import { toBytes } from "../index/columns";
 import { stretches } from "../index/folds";
 import { hintsByLine, type Meaning, type Names, nameAt, namesIn } from "../index/hints";
 import { type Expression, expressionAt, indexExpressions } from "../index/spans";
+import { type Over, valuesByLine } from "../index/values";
 import type { Finding, Source, Span } from "../protocol";
 import { chosenCalls } from "../selection";
 import { lineKey, longest, visible } from "../text";
@@ -21,6 +22,7 @@ export function Sources({ shown, peek }: { shown: Shown; peek: boolean }) {
   const expressions = useMemo(() => indexExpressions(report), [report]);
   const chosen = useMemo(() => chosenCalls(report, state), [report, state.calls]);
   const hints = useMemo(() => hintsByLine(report, chosen), [report, chosen]);
+  const values = useMemo(() => valuesByLine(report.nojit), [report.nojit]);
   const names = useMemo(() => namesIn(report, chosen), [report, chosen]);
   const calls = useMemo(() => callsByLine(report), [report]);
   const findings = useMemo(() => allFindings(report), [report]);
@@ -30,7 +32,7 @@ export function Sources({ shown, peek }: { shown: Shown; peek: boolean }) {
         <File
           key={source.file}
           alone={report.sources.length === 1}
-          {...{ shown, peek, source, hints, names, calls, findings, chosen }}
+          {...{ shown, peek, source, hints, values, names, calls, findings, chosen }}
           expressions={expressions.get(source.file) ?? []}
         />
       ))}
@@ -45,6 +47,8 @@ export interface FileProps {
   readonly source: Source;
   readonly alone: boolean;
   readonly hints: ReturnType<typeof hintsByLine>;
+  /** Real values over the runs of each line, where it ran without jit. */
+  readonly values: ReadonlyMap<string, readonly Over[]>;
   readonly names: Names;
   readonly calls: ReturnType<typeof callsByLine>;
   readonly chosen: ReadonlySet<number>;
@@ -125,11 +129,11 @@ function placeUnder(piece: HTMLElement, body: HTMLElement | null): { left: numbe
 }
 
 function Lines(props: FileProps & { lines: readonly string[]; hovered: Span | null }) {
-  const { source, lines, shown, hints, findings } = props;
+  const { source, lines, shown, hints, values, findings } = props;
   const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
   const tokens = useMemo(() => tokenize(lines), [lines]);
   const spots = useMemo(() => byLine(findings, source.file), [findings, source.file]);
-  const known = useMemo(() => knownLines(props), [source, hints, spots, shown.linked]);
+  const known = useMemo(() => knownLines(props), [source, hints, values, spots, shown.report.taps, shown.linked]);
   const marks = marksOf(props);
   const width = Math.min(64, Math.max(longest(lines), 20));
   return (
@@ -150,6 +154,7 @@ function Lines(props: FileProps & { lines: readonly string[]; hovered: Span | nu
                 {...props}
                 number={number}
                 hints={hints.get(lineKey(source.file, number)) ?? []}
+                values={values.get(lineKey(source.file, number)) ?? []}
                 findings={spots.get(number) ?? []}
                 expressions={near}
                 pieces={segments(text, number, tokens[number - source.first_line] ?? [], onLine(marks, number), spans)}
@@ -192,7 +197,9 @@ function byLine(findings: readonly Finding[], file: string): ReadonlyMap<number,
 }
 
 function knownLines({ source, hints, findings, shown }: FileProps): number[] {
-  const spans = [...findings.map(each => each.span), shown.report.failure?.span, ...shown.linked.spans];
+  const { failure, taps, nojit } = shown.report;
+  const told = [...findings, ...taps, ...(nojit?.values ?? [])].map(each => each.span);
+  const spans = [...told, failure?.span, ...shown.linked.spans];
   const marked = spans.flatMap(span => (span?.file === source.file ? [span.line] : []));
   const focus = shown.state.focus;
   if (focus?.kind === "line" && focus.file === source.file) marked.push(focus.line);

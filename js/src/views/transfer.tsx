@@ -1,9 +1,10 @@
 // The third tab: every tapped series, and one of them in full.
 import { useState } from "preact/hooks";
 import { Sparkline } from "../draw/chart";
-import { isSick, statistic } from "../index/series";
+import { isSick, seriesKey, statistic } from "../index/series";
 import type { TapSeries } from "../protocol";
 import { aval, bytes, label, plural, seconds } from "../text";
+import { Alerts } from "./alerts";
 import { Empty, Name, Where } from "./parts";
 import { SeriesView } from "./series";
 import type { Shown } from "./shown";
@@ -13,10 +14,11 @@ export function Transfer({ shown }: { shown: Shown }) {
   // Held still, the series are those of the moment; the header goes on counting.
   const [held, setHeld] = useState<readonly TapSeries[] | null>(null);
   const taps = held ?? shown.report.taps;
-  const chosen = taps[shown.state.series] ?? taps[0];
-  if (!chosen) return <Empty>No value came ashore.</Empty>;
+  const chosen = taps.find(series => seriesKey(series) === shown.state.series) ?? taps[0];
+  if (!chosen) return <Empty>{nothing(shown)}</Empty>;
   return (
     <div class="transfer">
+      <Alerts shown={shown} />
       <div class="toolbar">
         <input
           type="search"
@@ -43,6 +45,10 @@ export function Transfer({ shown }: { shown: Shown }) {
   );
 }
 
+function nothing({ report }: Shown): string {
+  return report.state === "running" ? "No value has come ashore yet…" : "No value came ashore.";
+}
+
 interface TableProps {
   readonly taps: readonly TapSeries[];
   readonly filter: string;
@@ -51,7 +57,8 @@ interface TableProps {
 }
 
 function SeriesTable({ taps, filter, chosen, shown }: TableProps) {
-  const listed = taps.flatMap((series, at) => (matches(series, filter) ? [{ series, at }] : []));
+  const listed = taps.filter(series => matches(series, filter));
+  if (!listed.length) return <Empty>No name contains “{label(filter, 40)}”.</Empty>;
   return (
     <table class="series">
       <thead>
@@ -65,8 +72,8 @@ function SeriesTable({ taps, filter, chosen, shown }: TableProps) {
         </tr>
       </thead>
       <tbody>
-        {listed.map(({ series, at }) => (
-          <Row key={at} series={series} at={at} chosen={series === chosen} shown={shown} />
+        {listed.map(series => (
+          <Row key={seriesKey(series)} series={series} chosen={series === chosen} shown={shown} />
         ))}
       </tbody>
     </table>
@@ -79,21 +86,21 @@ function matches(series: TapSeries, filter: string): boolean {
 
 function cost(taps: readonly TapSeries[]): string {
   const sum = (of: (series: TapSeries) => number): number => taps.reduce((total, series) => total + of(series), 0);
-  const dropped = sum(series => series.dropped);
+  const [total, copied, spent, dropped] = (["total", "bytes", "host_s", "dropped"] as const).map(field =>
+    sum(series => series[field]),
+  ) as [number, number, number, number];
   return [
-    plural(
-      sum(series => series.total),
-      "event",
-    ),
-    `${bytes(sum(series => series.bytes))} to the host`,
-    `${seconds(sum(series => series.host_s))} on the host`,
-    dropped ? `${dropped.toLocaleString("en")} dropped` : "",
+    plural(total, "event"),
+    copied && `${bytes(copied)} to the host`,
+    // Known only when the cell has ended.
+    spent && `${seconds(spent)} on the host${total ? ` (${seconds(spent / total)} an event)` : ""}`,
+    dropped && `${dropped.toLocaleString("en")} dropped`,
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
-function Row({ series, at, chosen, shown }: { series: TapSeries; at: number; chosen: boolean; shown: Shown }) {
+function Row({ series, chosen, shown }: { series: TapSeries; chosen: boolean; shown: Shown }) {
   const sick = series.events.filter(isSick).length;
   return (
     <tr class={chosen ? "chosen" : ""}>
@@ -102,7 +109,7 @@ function Row({ series, at, chosen, shown }: { series: TapSeries; at: number; cho
           type="button"
           class="opener"
           aria-pressed={chosen}
-          onClick={() => shown.act({ type: "series", series: at })}
+          onClick={() => shown.act({ type: "series", series: seriesKey(series), event: null })}
         >
           {series.gradient && (
             <>

@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import { eventAt, seriesKey } from "../src/index/series";
+import type { Report, TapEvent, TapSeries } from "../src/protocol";
+import { recorded } from "./records";
+import { button, click, renderPanel, texts, type } from "./render";
+
+function seriesOf(name: string, values: readonly number[], alert: (value: number) => boolean): TapSeries {
+  const [base] = recorded("taps").taps;
+  const [event] = base?.events ?? [];
+  if (!base || !event) throw new Error("the sample has taps");
+  const events = values.map((value, at): TapEvent => {
+    const summary = { ...event.summary, count: 1, min: value, max: value, mean: value };
+    return { ...event, number: at, step: at, loop: [at], value, summary, alert: alert(value) } as TapEvent;
+  });
+  return { ...base, name, events, total: values.length, dropped: 0, gradient: false };
+}
+
+function tapped(...taps: TapSeries[]): Report {
+  return { ...recorded("taps"), taps };
+}
+
+const loss = seriesOf("loss", [1, 0.5, 0.00007968398131197318], () => false);
+const norm = seriesOf("norm", [1, 2000, 3], value => value > 1000);
+
+describe("a scalar", () => {
+  test("is shown in a few digits, and exactly under the pointer", async () => {
+    const root = await renderPanel(tapped(loss), { tab: "transfer" });
+    const shown = root.querySelector(".scalar code");
+    expect(shown?.textContent).toBe("7.968e-5");
+    expect(shown?.getAttribute("title")).toBe("0.00007968398131197318");
+  });
+});
+
+describe("an alert", () => {
+  test("is said aloud once a name, in whichever tab", async () => {
+    const root = await renderPanel(tapped(loss, norm), { tab: "output" });
+    const said = texts(root, "p[aria-live]").join();
+    expect(said).toContain("Alert: norm 2000, event 1");
+    expect(said).not.toContain("loss");
+  });
+
+  test("leads to its line and to its event", async () => {
+    const root = await renderPanel(tapped(loss, norm));
+    await click(button(root.querySelector(".alerts") as Element, "event 1"));
+    expect(root.querySelector("[aria-selected=true][role=tab]")?.id).toBe("tab-transfer");
+    expect(root.querySelector(".event")?.textContent).toContain("2000");
+    await click(root.querySelector(".alerts .where"));
+    expect(root.querySelector("[aria-selected=true][role=tab]")?.id).toBe("tab-overview");
+  });
+});
+
+describe("the series", () => {
+  test("chosen stays chosen when others come before it", async () => {
+    const start = { tab: "transfer", series: seriesKey(norm) } as const;
+    const root = await renderPanel(tapped(loss, norm), start);
+    expect(root.querySelector(".chosen")?.textContent).toContain("norm");
+  });
+
+  test("are filtered by name, and a filter that fits none says so", async () => {
+    const root = await renderPanel(tapped(loss, norm), { tab: "transfer" });
+    await type(root.querySelector("input[type=search]"), "nor");
+    expect(texts(root, ".series .opener")).toEqual(["norm"]);
+    await type(root.querySelector("input[type=search]"), "xyz");
+    expect(root.textContent).toContain("No name contains “xyz”");
+  });
+
+  test("have no cost on the host before it is known", async () => {
+    const root = await renderPanel(tapped({ ...loss, host_s: 0 }), { tab: "transfer" });
+    expect(root.querySelector(".toolbar")?.textContent).not.toContain("0 s on the host");
+  });
+});
+
+test("an event that was dropped since gives way to the one before it", () => {
+  const kept = { ...loss, events: loss.events.filter(event => event.step !== 1) };
+  expect([null, 0, 1, 2].map(step => eventAt(kept, step))).toEqual([1, 0, 0, 1]);
+});
