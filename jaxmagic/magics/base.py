@@ -1,18 +1,23 @@
-"""What every magic that gives a report has: its flags, its line form, its cell form."""
+"""What every magic that gives a report has: its flags, its line form, its cell form.
+
+Loading the extension imports this and the flags only; what records and shows is imported when a magic first runs.
+"""
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics
 from IPython.core.magic_arguments import argument, parse_argstring
 
-from jaxmagic.magics.cell import CellRun
 from jaxmagic.magics.settings import JaxMagic
 from jaxmagic.magics.statement import piece_of_statement, typed
+
+if TYPE_CHECKING:
+    from jaxmagic.magics.cell import CellRun
 
 _COMMON = (
     argument("--module", action="append", default=[], metavar="NAME", help="an installed package to treat as yours"),
@@ -46,7 +51,7 @@ class ReportMagics(Magics):
         self.ipython = shell
         self.settings = settings
 
-    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+    def run_for(self, title: str, flags: argparse.Namespace) -> "CellRun":
         """What lasts from the first line of the cell to its end.
 
         Raises:
@@ -57,7 +62,7 @@ class ReportMagics(Magics):
     def unloaded(self) -> None:
         """Takes back whatever lasts longer than a cell."""
 
-    def begin(self, line: str) -> CellRun:
+    def begin(self, line: str) -> "CellRun":
         """Starts a cell's recording; called from the cell's first line, four frames up.
 
         Raises:

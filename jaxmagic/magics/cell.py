@@ -36,17 +36,33 @@ class CellRun:
         """
         try:
             self._session.start(frame)
+            self._show_running()
         except ValueError as error:
             raise UsageError(str(error)) from None
+        except BaseException:  # an interrupt: nobody will call `finish`
+            self._session.stop()
+            raise
+
+    def finish(self, error: BaseException | None, value: Any = None) -> None:
+        """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked.
+
+        An interrupt now is meant for the report: the cell itself has ended.
+        """
+        try:
+            self._session.stop(error, value)
+            if self._progress is not None:
+                self._progress.close()
+            self._hand_over(error, value)
+        except KeyboardInterrupt:
+            if self.display is not None:
+                self.display.final(self._session.remainder())
+
+    def _show_running(self) -> None:
         if self.display is not None:
             with self._session.limits.guard("the panel while the cell runs"):
                 self.display.running(self._session.running())
 
-    def finish(self, error: BaseException | None, value: Any = None) -> None:
-        """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked."""
-        self._session.stop(error, value)
-        if self._progress is not None:
-            self._progress.close()
+    def _hand_over(self, error: BaseException | None, value: Any) -> None:
         report = self.completed(self._session.report(), error, value)
         if self._flags.to:
             report = _append(report, Path(self._flags.to).expanduser())

@@ -1,22 +1,20 @@
 """`%jaxnojit`: a statement, a cell, or all cells to come without jit."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from jaxmagic.core.nojit.lasting import Lasting
-from jaxmagic.core.nojit.scope import NoJitOptions
-from jaxmagic.core.recording import Options, Recording
 from jaxmagic.magics.base import ReportMagics, common_flags
-from jaxmagic.magics.cell import CellRun, cells_of
-from jaxmagic.magics.comparison import Comparison
-from jaxmagic.magics.progress import ProgressBar
 from jaxmagic.magics.settings import JaxMagic
-from jaxmagic.records import Report
+
+if TYPE_CHECKING:
+    from jaxmagic.core.nojit.lasting import Lasting
+    from jaxmagic.core.recording import Options
+    from jaxmagic.magics.cell import CellRun
 
 
 @magics_class
@@ -47,7 +45,10 @@ class NoJitMagics(ReportMagics):
             return change(self, line)
         return self.run_either(line, cell)
 
-    def options(self, title: str, flags: argparse.Namespace) -> Options:
+    def options(self, title: str, flags: argparse.Namespace) -> "Options":
+        from jaxmagic.core.nojit.scope import NoJitOptions
+        from jaxmagic.core.recording import Options
+
         try:
             nojit = NoJitOptions(
                 only=_names(flags.only),
@@ -66,7 +67,12 @@ class NoJitMagics(ReportMagics):
             nojit=nojit,
         )
 
-    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+    def run_for(self, title: str, flags: argparse.Namespace) -> "CellRun":
+        from jaxmagic.core.recording import Recording
+        from jaxmagic.magics.cell import cells_of
+        from jaxmagic.magics.nojit_run import NoJitRun
+        from jaxmagic.magics.progress import ProgressBar
+
         progress = ProgressBar(self.ipython)
         tell = None if flags.quiet else progress
         session = Recording(self.options(title, flags), cells_of(self.ipython), tell)
@@ -80,6 +86,8 @@ class NoJitMagics(ReportMagics):
 
     def switch_off(self, line: str) -> None:
         """`%jaxnojit on`: no jit from now on."""
+        from jaxmagic.core.nojit.lasting import Lasting
+
         flags = self.flags(line)
         options = self.options(line, flags).nojit
         assert options is not None
@@ -120,39 +128,6 @@ class NoJitMagics(ReportMagics):
         if record.functions:
             names = ", ".join(f"{each.name} ×{each.calls:,}" for each in record.functions[:5])
             print(f"jit is off {record.scope}: {names} ran in Python. `%jaxnojit off` turns it on.")
-
-
-class NoJitRun(CellRun):
-    """A cell without jit, in which IPython may open its debugger, or beside which it runs with jit."""
-
-    def __init__(
-        self, shell: InteractiveShell, flags: argparse.Namespace, session: Recording, progress: ProgressBar
-    ) -> None:
-        super().__init__(shell, flags, session, progress)
-        self._recording = session
-        self._comparison: Comparison | None = None
-        self._debugs_before = shell.call_pdb
-
-    def start(self, frame: Any) -> None:
-        if self._flags.compare:
-            self._comparison = Comparison(self._shell, self._flags, frame)
-            self._comparison.run_compiled()
-        super().start(frame)
-        if self._flags.pdb:
-            self._shell.call_pdb = True
-
-    def finish(self, error: BaseException | None, value: Any = None) -> None:
-        self._shell.call_pdb = self._debugs_before
-        super().finish(error, value)
-
-    def completed(self, report: Report, error: BaseException | None, value: Any) -> Report:
-        if self._comparison is None:
-            return report
-        return self._recording.tried("the comparison", lambda: self._added(report, error, value), report)
-
-    def _added(self, report: Report, error: BaseException | None, value: Any) -> Report:
-        assert self._comparison is not None
-        return self._comparison.added_to(report, self._recording, error, value)
 
 
 _STATES = {"on": NoJitMagics.switch_off, "off": NoJitMagics.switch_on, "status": NoJitMagics.status}

@@ -1,20 +1,17 @@
 """`%%jaxtap`: named values out of running programs, live."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from jaxmagic.core.conditions import condition
-from jaxmagic.core.live import LiveFeed
-from jaxmagic.core.tapping import Tapping
-from jaxmagic.core.taps import TapOptions
 from jaxmagic.magics.base import ReportMagics, report_flags
-from jaxmagic.magics.cell import CellRun, cells_of
-from jaxmagic.records import Report
+
+if TYPE_CHECKING:
+    from jaxmagic.core.taps import TapOptions
+    from jaxmagic.magics.cell import CellRun
 
 
 @magics_class
@@ -54,7 +51,11 @@ class TapMagics(ReportMagics):
         flags.names = [name for word in flags.names for name in word.split(",") if name]
         return flags
 
-    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+    def run_for(self, title: str, flags: argparse.Namespace) -> "CellRun":
+        from jaxmagic.core.tapping import Tapping
+        from jaxmagic.magics.cell import cells_of
+        from jaxmagic.magics.tap_run import TapRun
+
         session = Tapping(
             flags.names,
             self._options(flags),
@@ -65,7 +66,10 @@ class TapMagics(ReportMagics):
         )
         return TapRun(self.ipython, flags, session)
 
-    def _options(self, flags: argparse.Namespace) -> TapOptions:
+    def _options(self, flags: argparse.Namespace) -> "TapOptions":
+        from jaxmagic.core.conditions import condition
+        from jaxmagic.core.taps import TapOptions
+
         names = self.ipython.user_ns
         try:
             return TapOptions(
@@ -82,29 +86,6 @@ class TapMagics(ReportMagics):
             )
         except SyntaxError as error:
             raise UsageError(f"%%jaxtap: {error.text!r} is not an expression: {error.msg}.") from None
-
-
-class TapRun(CellRun):
-    """A tapped cell, whose panel is told what comes while it runs."""
-
-    def __init__(self, shell: InteractiveShell, flags: argparse.Namespace, session: Tapping) -> None:
-        super().__init__(shell, flags, session)
-        self._tapping = session
-        self._feed = LiveFeed(session, self.display.live, session.limits) if self.display else None
-
-    def start(self, frame: Any) -> None:
-        super().start(frame)
-        if self._feed is not None:
-            self._feed.start()
-
-    def finish(self, error: BaseException | None, value: Any = None) -> None:
-        if self._feed is not None:
-            self._feed.stop()
-        super().finish(error, value)
-
-    def output(self, report: Report) -> Any:
-        """The series, with `.report` beside them."""
-        return self._tapping.tapped
 
 
 def _bare(text: str | None) -> str | None:

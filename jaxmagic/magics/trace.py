@@ -1,14 +1,15 @@
 """`%%jaxtrace`, line and cell."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from jaxmagic.core.recording import Options, Recording
 from jaxmagic.magics.base import ReportMagics, common_flags
-from jaxmagic.magics.cell import CellRun, cells_of
+
+if TYPE_CHECKING:
+    from jaxmagic.magics.cell import CellRun
 
 
 @magics_class
@@ -30,7 +31,10 @@ class TraceMagics(ReportMagics):
         """
         return self.run_either(line, cell)
 
-    def run_for(self, title: str, flags: argparse.Namespace) -> CellRun:
+    def run_for(self, title: str, flags: argparse.Namespace) -> "CellRun":
+        from jaxmagic.core.recording import Options, Recording
+        from jaxmagic.magics.cell import CellRun, cells_of
+
         options = Options(
             title=title,
             functions=tuple(flags.fn),
