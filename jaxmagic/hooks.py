@@ -48,6 +48,7 @@ class Hooks:
 
     def begin(self, magic: str, line: str) -> None:
         """Called by the first line of a magic cell."""
+        __tracebackhide__ = True
         if self._run is not None:  # `%%timeit` outside: its later rounds join the first
             return
         self._owner = self._cells[-1] if self._cells else None
@@ -96,6 +97,7 @@ _hooks: dict[int, Hooks] = {}
 
 def begin(magic: str, line: str) -> None:
     """The call that stands in a cell in the place of its magic line."""
+    __tracebackhide__ = True
     from IPython.core.getipython import get_ipython
 
     hooks = _hooks.get(id(get_ipython()))

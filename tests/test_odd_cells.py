@@ -28,6 +28,37 @@ def test_compiling_operations_one_by_one_is_not_put_down_to_python(kernel: Kerne
     assert kernel.run("print(single.compiled, single.seconds.compile > 0)").stdout == "() True\n"
 
 
+# ---------------------------------------------------------------------------------------------- interrupts
+
+
+STOP = """
+from jaxmagic.core.recording import Recording
+def interrupted(*_):
+    raise KeyboardInterrupt
+kept, Recording.{method} = Recording.{method}, interrupted
+"""
+
+
+def test_an_interrupt_while_the_report_is_made_ends_the_report_alone(kernel: Kernel):
+    kernel.run(STOP.format(method="report"))
+    try:
+        outputs = kernel.run("%%jaxtrace\nx = jnp.ones(3)\nx.sum()")
+    finally:
+        kernel.run("Recording.report = kept")
+    assert (outputs.status, outputs.stderr, outputs.error) == ("ok", "", None)
+    assert "the report: not made (interrupted)" in outputs.displays[-1]["text/plain"]
+
+
+def test_an_interrupt_at_the_start_takes_everything_off(kernel: Kernel):
+    kernel.run(STOP.format(method="running"))
+    try:
+        outputs = kernel.run("%%jaxtrace\nx = 1")
+    finally:
+        kernel.run("Recording.running = kept")
+    assert outputs.error == "KeyboardInterrupt: "
+    assert kernel.run("import sys\nprint(type(sys.stdout).__name__)").stdout == "OutStream\n"
+
+
 # ----------------------------------------------------------------------------------------- the magic's line
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import jax
 import jaxlib.version
+import msgspec
 
 from jaxmagic import __version__
 from jaxmagic.core import backends, host_calls, jax_internals
@@ -21,7 +22,7 @@ from jaxmagic.core.prints import PrintRecord
 from jaxmagic.core.provenance import Written
 from jaxmagic.core.results import described
 from jaxmagic.core.sources import with_sources
-from jaxmagic.records import Failure, Report, Versions
+from jaxmagic.records import Failure, Report, Seconds, Versions
 
 T = TypeVar("T")
 
@@ -77,6 +78,12 @@ class Session:
     def running(self) -> Report:
         """The report of a cell that has only begun."""
         return self.with_sources(self.frame_of_report("running"))
+
+    def remainder(self) -> Report:
+        """Of a cell that has ended: what is left to say when its report was interrupted."""
+        report = self.with_sources(self.frame_of_report(self._state()))
+        spent = Seconds(total=self.total_s)
+        return msgspec.structs.replace(report, seconds=spent, limits=("the report: not made (interrupted)",))
 
     def stop(self, error: BaseException | None = None, value: Any = None) -> None:
         """Takes everything off again.

@@ -48,6 +48,7 @@ def _chain(original: Any, layers: tuple[Wrapper, ...]) -> Any:
         inner = partial(layer, inner)
 
     def piece(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # JAX hides its frames, and ours with them, for errors but not for an interrupt
         return inner(*args, **kwargs)
 
     # `f.clear_cache()` reaches for these on the functions that JAX caches.

@@ -75,7 +75,7 @@ def _counts(report: Report) -> list[str]:
 
 def _nothing(report: Report) -> str:
     """A word on reports in which there is little to see."""
-    if report.state != "finished" or report.hints or report.compiled or report.taps or report.nojit:
+    if report.state != "finished" or report.hints or report.compiled or report.taps or report.nojit or report.limits:
         return ""
     if not any(_MAGIC.sub("", source.text).strip() for source in report.sources):
         return "The cell is empty."
