@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -156,9 +157,9 @@ def installed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("installed")
 def test_the_old_imports_work_while_it_is_installed():
-    import jax.experimental.host_callback as first
-    from jax.experimental import host_callback as second
-    from jax.experimental.host_callback import call, id_print, id_tap
+    import jax.experimental.host_callback as first  # pyright: ignore[reportMissingImports]
+    from jax.experimental import host_callback as second  # pyright: ignore[reportAttributeAccessIssue]
+    from jax.experimental.host_callback import call, id_print, id_tap  # pyright: ignore[reportMissingImports]
 
     assert first is second is hcb
     assert (call, id_print, id_tap) == (hcb.call, hcb.id_print, hcb.id_tap)

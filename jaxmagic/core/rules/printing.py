@@ -1,15 +1,16 @@
-"""Prints that show tracers: they ran while a function was traced, not when its program ran."""
+"""Prints that show something else than what was meant: tracers, and shapes as arrays."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.rewrite import text
-from jaxmagic.records import Printed, Span
+from jaxmagic.core.rules.debug_print import apart, call_at, in_its_place, is_shape, values_of, with_static_shapes
+from jaxmagic.records import Printed
 
+_ENTRY = r"Array\((\d+), dtype=u?int\d+(?:, weak_type=True)?\)"
+_SHAPE = re.compile(rf"\((?:{_ENTRY}, )*{_ENTRY},?\)")
 _TRACER = re.compile(r"\b(Jit|Vmap|Grad|DynamicJaxpr|Batch|Linearize|JVP)Tracer\b|Traced<")
 
 
@@ -26,8 +27,58 @@ def print_of_tracer(observed: Observed) -> Iterator[Cause]:
             yield _cause(printed)
 
 
+@on_cell("tracer-in-f-string", "note", "an f-string given to jax.debug.print shows a tracer")
+def tracer_in_f_string(observed: Observed) -> Iterator[Cause]:
+    """`jax.debug.print(f"x = {x}")` makes its text while the function is traced, when x is a tracer: the same text,
+    without a value, is printed each time. The format and the values have to be given apart.
+
+    Sure: the printed line holds a tracer.
+    """
+    for printed in observed.printed:
+        if printed.source == "jax.debug.print" and _TRACER.search(printed.text):
+            node = call_at(printed.span)
+            yield Cause(
+                title="this f-string was made while tracing, and shows a tracer",
+                explanation=f"It printed `{printed.text[:120]}`: Python made the text once, before there was a value. "
+                "Give `jax.debug.print` the format and the values apart, and it fills them in every time.",
+                span=printed.span,
+                fix=apart(node) if node is not None else "",
+                replaces=printed.span,
+            )
+
+
+@on_cell("shape-printed-as-arrays", "note", "jax.debug.print showed the entries of a shape as arrays")
+def shape_printed_as_arrays(observed: Observed) -> Iterator[Cause]:
+    """`jax.debug.print("{}", x.shape)` sends the entries of the shape to the device and back like any other value, and
+    prints arrays. A shape is known while tracing: an f-string shows it as it is.
+
+    Sure where the call is known and a shape stands in it. Otherwise a tuple of integers that were computed would
+    read the same.
+    """
+    for printed in observed.printed:
+        found = _SHAPE.search(printed.text) if printed.source == "jax.debug.print" else None
+        if found is None:
+            continue
+        node = call_at(printed.span)
+        if node is None or any(map(is_shape, values_of(node))):
+            yield _shape(printed, found[0], node)
+
+
+def _shape(printed: Printed, shown: str, node: ast.Call | None) -> Cause:
+    sizes = tuple(map(int, re.findall(_ENTRY, shown)))
+    return Cause(
+        title=f"the shape is {sizes}: its entries were printed as arrays",
+        explanation=f"`{shown}` is `{sizes}`. `jax.debug.print` turns all that it is given into arrays, also what is "
+        "known while tracing. An f-string shows a shape as it is.",
+        span=printed.span,
+        fix=with_static_shapes(node) if node is not None else "",
+        replaces=printed.span,
+        sure=node is not None,
+    )
+
+
 def _cause(printed: Printed) -> Cause:
-    fix, replaces = _debug_print(printed.span) if printed.span is not None else ("", None)
+    fix, replaces = in_its_place(printed.span) if printed.span is not None else ("", None)
     inside = "primal=" in printed.text or "batched=" in printed.text
     return Cause(
         title="this line printed a tracer, not a value",
@@ -38,25 +89,3 @@ def _cause(printed: Printed) -> Cause:
         fix=fix,
         replaces=replaces,
     )
-
-
-def _debug_print(span: Span) -> tuple[str, Span | None]:
-    """`print("x =", x)` as `jax.debug.print("x = {}", x)`."""
-    statement = source.node_at(span) or source.statement_at(span.file, span.line)
-    for node in ast.walk(statement) if statement is not None else ():
-        match node:
-            case ast.Call(func=ast.Name(id="print"), args=[*args], keywords=[]):
-                pattern, values = [], []
-                for arg in args:
-                    literal = arg.value if isinstance(arg, ast.Constant) and isinstance(arg.value, str) else None
-                    pattern.append("{}" if literal is None else literal.replace("{", "{{").replace("}", "}}"))
-                    values += [] if literal is not None else [arg]
-                if any(isinstance(value, ast.JoinedStr | ast.Starred) for value in values):
-                    return "", None
-                shown = ast.Call(
-                    ast.parse("jax.debug.print", mode="eval").body, [ast.Constant(" ".join(pattern)), *values], []
-                )
-                return text(shown), Span(
-                    span.file, node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-                )
-    return "", None
