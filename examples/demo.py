@@ -54,7 +54,8 @@ def as_text(output: nbformat.NotebookNode) -> str:
 
 def serve(notebook: Path) -> None:
     """Becomes JupyterLab, which prints the notebook's address."""
-    arguments = ["-m", "jupyterlab", "--no-browser", str(notebook)]
+    address = f"--LabApp.default_url=/lab/tree/{notebook.name}"
+    arguments = ["-m", "jupyterlab", "--no-browser", f"--notebook-dir={notebook.parent}", address]
     if os.geteuid() == 0:
         arguments.append("--allow-root")
     os.execv(sys.executable, [sys.executable, *arguments])
