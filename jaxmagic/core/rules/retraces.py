@@ -1,5 +1,6 @@
 """Functions that are traced and compiled again and again: how often, why, and what it cost."""
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 
@@ -37,40 +38,76 @@ def new_function_each_time(observed: Observed) -> Iterator[Cause]:
         traces = [trace for one in found for trace in _fresh(one)]
         new = [trace for trace in traces if trace.reason.kind == "new function object"]
         if len(new) + 1 >= MANY:
-            sites = Counter(trace.span for trace in new if trace.span is not None)
-            times = len(new) + sum(any(trace in new for trace in one.traces) for one in found)
-            yield Cause(
-                title=f"`{found[0].name}` was traced {times} times, as a new function each ({_seconds(traces):.2g} s)",
-                explanation="Each was a new function object, so none found the program of the one before. Make the "
-                "jitted function once, outside of the loop.",
-                span=span,
-                evidence=tuple(Evidence(f"{times} traces from this call", site) for site, times in sites.items()),
-            )
+            yield _new_each_time(span, found[0].name, traces, new)
+
+
+def _new_each_time(span: Span, name: str, traces: list[Trace], new: list[Trace]) -> Cause:
+    sites = Counter(trace.span for trace in traces if trace.span is not None)
+    made = [(site, times) for site, times in sites.items() if times > 1 or len(sites) == 1]
+    times = sum(times for _, times in made) or len(new) + 1
+    method = any(_jits_a_method(site) for site, _ in made)
+    reason = (
+        "`jax.jit` got a new bound method each time; it would have found the program of an equal one, but nothing kept "
+        "that alive, and the entry died with it"
+        if method
+        else "Each was a new function object, so none found the program of the one before"
+    )
+    return Cause(
+        title=f"`{name}` was traced {times} times, as a new function each ({_seconds(traces):.2g} s)",
+        explanation=f"{reason}. Make the jitted function once, outside of the loop.",
+        span=span,
+        evidence=tuple(Evidence(f"{times} traces from this call", site) for site, times in made),
+    )
+
+
+def _jits_a_method(site: Span) -> bool:
+    """`jax.jit(model.apply)(…)`."""
+    match source.node_at(site):
+        case ast.Call(func=ast.Call(args=[ast.Attribute(), *_])):
+            return True
+    return False
 
 
 @on_cell("retraced", "slow", "a function is traced again because something about its arguments changed")
 def retraced(observed: Observed) -> Iterator[Cause]:
     """Every new shape, dtype, weak type, structure or static value of an argument, another spelling of the same call
-    and some configuration options make a new entry in the cache. Two or three entries are normal; many, or one
-    for a weak type alone, are not: a Python float gives `f32[]*` and the result it is replaced by `f32[]`, so a
-    loop traces twice.
+    and some configuration options make a new entry in the cache. Two entries are normal, many are not.
 
-    Sure: of the traces and of what changed. Reported from three traces on, or two that differ by weak type only.
+    Sure: of the traces and of what changed. Reported from three traces on.
     """
-    for one in observed.compiled:
-        changed = [trace for trace in _fresh(one) if trace.reason.kind == "changed"]
+    for one, changed in _changed(observed):
+        if len(changed) + 1 >= MANY:
+            yield _again(one, changed)
+
+
+@on_cell("weak-type-retrace", "note", "a function is traced a second time for a weak type alone")
+def weak_type_retrace(observed: Observed) -> Iterator[Cause]:
+    """A Python number, `jnp.array(0.0)` included, gives a weakly typed argument, `f32[]*`; the result that replaces
+    it in a loop is `f32[]`. Shape and dtype print the same, and everything is traced and compiled twice.
+
+    Sure: nothing else changed. A note, since it happens once; from three traces on it is `retraced`.
+    """
+    for one, changed in _changed(observed):
         weak = [trace for trace in changed if {change.what for change in trace.reason.changes} == {"weak type"}]
-        few = len(changed) + 1 < MANY
-        if one.library or one.kind == "abstract" or (few and not (weak and len(_fresh(one)) > 1)):
-            continue
-        seen = weak if few else changed
-        yield Cause(
-            title=f"`{one.name}` was traced {len(_fresh(one))} times ({_seconds(_fresh(one)):.2g} s): {_why(seen)}",
-            explanation=_advice(seen),
-            span=one.span,
-            evidence=tuple(Evidence(str(trace.reason), trace.span) for trace in seen[:10]),
-            fix=_strong(weak[0]) if weak and seen is weak else "",
-        )
+        if weak and len(changed) + 1 < MANY and len(_fresh(one)) > 1:
+            yield _again(one, weak, _strong(weak[0]))
+
+
+def _changed(observed: Observed) -> Iterator[tuple[Compiled, list[Trace]]]:
+    """Functions with the traces that were made because an argument changed."""
+    for one in observed.compiled:
+        if not one.library and one.kind != "abstract":
+            yield one, [trace for trace in _fresh(one) if trace.reason.kind == "changed"]
+
+
+def _again(one: Compiled, seen: list[Trace], fix: str = "") -> Cause:
+    return Cause(
+        title=f"`{one.name}` was traced {len(_fresh(one))} times ({_seconds(_fresh(one)):.2g} s): {_why(seen)}",
+        explanation=_advice(seen),
+        span=one.span,
+        evidence=tuple(Evidence(str(trace.reason), trace.span) for trace in seen[:10]),
+        fix=fix,
+    )
 
 
 def _why(traces: list[Trace]) -> str:

@@ -233,9 +233,9 @@ def test_a_weak_type_alone_is_worth_a_finding():
         IMPORTS + "@jax.jit\ndef acc(total, x):\n    return total + x\ntotal = 0.0\nfor _ in range(4):\n"
         "    total = acc(total, jnp.float32(1))"
     )
-    assert cell.rules == ["retraced"]
-    assert "f32[]*" in cell.found("retraced").explanation
-    assert cell.found("retraced").fix.startswith("total = jnp.float32(total)")
+    assert cell.rules == ["weak-type-retrace"]
+    assert "f32[]*" in cell.found("weak-type-retrace").explanation
+    assert cell.found("weak-type-retrace").fix.startswith("total = jnp.float32(total)")
 
 
 def test_two_shapes_are_normal_and_many_are_slow():
