@@ -1,6 +1,7 @@
 // What is known of one output: its latest payload, unpacked, and the news that came since, for all views of it.
 import { withNews } from "./live";
-import { type Decoded, decode } from "./payload";
+import { passOn } from "./memory";
+import { type Decoded, decode, keyOf } from "./payload";
 import type { Live } from "./protocol";
 
 export interface Feed {
@@ -8,6 +9,8 @@ export interface Feed {
   readonly show: (payload: unknown) => Promise<void>;
   /** Takes what came ashore since, while the report is of a running cell. */
   readonly add: (news: Live) => void;
+  /** Under which a person's choices for this output are remembered. */
+  readonly key: () => string;
   /** Tells a view what is known now and whenever that changes, until the returned function is called. */
   readonly watch: (view: (now: Decoded) => void) => () => void;
 }
@@ -15,6 +18,7 @@ export interface Feed {
 export function startFeed(version: string): Feed {
   const views = new Set<(now: Decoded) => void>();
   let latest = 0;
+  let key = "";
   let now: Decoded | undefined;
   const waiting: Live[] = [];
   let told = true;
@@ -38,6 +42,9 @@ export function startFeed(version: string): Feed {
   const show = async (payload: unknown): Promise<void> => {
     latest += 1;
     const mine = latest;
+    // Before anything is unpacked: the panel of the saved output may be the first to be done with it.
+    passOn(key, keyOf(payload));
+    key = keyOf(payload);
     const decoded = await decode(payload, version);
     // A large report may take longer to unpack than the one after it.
     if (mine !== latest) return;
@@ -50,5 +57,5 @@ export function startFeed(version: string): Feed {
     if (now) view(now);
     return () => views.delete(view);
   };
-  return { show, add, watch };
+  return { show, add, key: () => key, watch };
 }

@@ -25,3 +25,9 @@ export function remember(key: string, state: State): void {
 export function remembered(key: string): State | undefined {
   return all().get(key);
 }
+
+/** One report took the place of another in the same output. */
+export function passOn(from: string, to: string): void {
+  const chosen = remembered(from);
+  if (chosen) remember(to, chosen);
+}

@@ -16,27 +16,14 @@ export function mount(element: HTMLElement, live: boolean, feed: Feed): () => vo
   const root = rootIn(element);
   const layout = startLayout(worker);
   const releaseKeys = keepKeys(element);
-  let chosen: State | undefined;
-  let key = "";
-  const choose = (state: State): void => {
-    chosen = state;
-    remember(key, state);
-  };
+  const choose = (state: State): void => remember(feed.key(), state);
   const draw = (now: Decoded): void => {
     if (now.kind !== "report") {
       render(<Notice message={now.message} advice={now.advice} />, root);
       return;
     }
-    if (now.key !== key) {
-      key = now.key;
-      // The same panel goes on with another report; a new one takes up where the last one of this report ended.
-      chosen ??= remembered(key);
-      if (chosen) remember(key, chosen);
-    }
-    render(
-      <Panel report={now.report} live={live} place={layout.place} start={chosen ?? START} chosen={choose} />,
-      root,
-    );
+    const start = remembered(feed.key()) ?? START;
+    render(<Panel report={now.report} live={live} place={layout.place} start={start} chosen={choose} />, root);
   };
   const unwatch = feed.watch(draw);
   return () => {

@@ -2,12 +2,7 @@
 import { type Payload, PROTOCOL, type Report } from "./protocol";
 
 export type Decoded =
-  | {
-      readonly kind: "report";
-      readonly report: Report;
-      /** The same for the same report, in whatever form of the output it came. */
-      readonly key: string;
-    }
+  | { readonly kind: "report"; readonly report: Report }
   | { readonly kind: "unreadable"; readonly message: string; readonly advice: string };
 
 /** Unpacks what travels to the panel: base64 → gzip → JSON. */
@@ -15,15 +10,17 @@ export async function decode(payload: unknown, version: string): Promise<Decoded
   if (!isPayload(payload)) return unreadable("This output carries no report of jaxmagic.", "Run the cell again.");
   if (payload.protocol !== PROTOCOL) return otherProtocol(payload, version);
   try {
-    return { kind: "report", report: JSON.parse(await gunzip(payload.report)) as Report, key: keyOf(payload.report) };
+    return { kind: "report", report: JSON.parse(await gunzip(payload.report)) as Report };
   } catch (error) {
     return unreadable(`The saved report cannot be unpacked (${error}).`, "Run the cell again to make a new one.");
   }
 }
 
-/** Gzip ends with a checksum and the length of what was packed. */
-function keyOf(packed: string): string {
-  return `${packed.length} ${packed.slice(-16)}`;
+/** The same for the same report, in whatever form of the output it came. */
+export function keyOf(payload: unknown): string {
+  if (!isPayload(payload)) return "";
+  // Gzip ends with a checksum and the length of what was packed.
+  return `${payload.report.length} ${payload.report.slice(-16)}`;
 }
 
 function otherProtocol(payload: Payload, version: string): Decoded {

@@ -9,7 +9,8 @@ import time, jax, jax.numpy as jnp
 @jax.jit
 def step(w):
     loss = (w ** 2).sum()
-    return w * 0.9, loss
+    smaller = w * 0.9
+    return smaller, loss
 step(jnp.ones(3));
 """
 
@@ -33,6 +34,54 @@ def test_points_are_on_screen_before_the_cell_ends(lab: Lab):
     notebook.wait_until_run(1)
     expect(panel).to_have_attribute("aria-label", "jaxtap, finished")
     expect(panel.get_by_text("50").first).to_be_visible()
+
+
+def test_a_person_stays_in_the_tab_and_at_the_event_when_the_cell_ends(lab: Lab):
+    notebook = lab.open(SETUP, LOOP.replace("%%jaxtap loss", "%%jaxtap loss smaller").replace("50", "30"))
+    notebook.run(0)
+    notebook.start(1)
+    panel = notebook.panel(1)
+    panel.get_by_role("tab", name="Transfer").click()
+    panel.get_by_role("button", name="smaller", exact=True).click()
+    panel.get_by_role("slider", name="Event").fill("3")
+    notebook.wait_until_run(1)
+    expect(panel).to_have_attribute("aria-label", "jaxtap, finished")
+    expect(panel.get_by_role("tab", name="Transfer")).to_have_attribute("aria-selected", "true")
+    expect(panel.get_by_role("button", name="smaller", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(panel.locator(".event")).to_contain_text("event 3")
+
+
+def test_what_came_while_the_panel_was_out_of_sight_is_there_when_it_is_back(lab: Lab):
+    filler = ["\n".join(f"x = {n}" for n in range(40))] * 12
+    notebook = lab.open(SETUP, LOOP.replace("0.1)", "0.3)"), *filler)
+    notebook.run(0)
+    notebook.start(1)
+    panel = notebook.panel(1)
+    panel.get_by_role("tab", name="Transfer").click()
+    expect(panel.get_by_text("loss").first).to_be_visible()
+    lab.command("notebook:move-cursor-down")
+    for _ in range(12):
+        lab.command("notebook:move-cursor-down")
+    expect(panel).not_to_be_in_viewport()
+    lab.page.wait_for_timeout(2000)
+    for _ in range(13):
+        lab.command("notebook:move-cursor-up")
+    expect(panel).to_be_in_viewport()
+    expect(panel).to_have_attribute("aria-label", "jaxtap, running")
+    expect(panel.get_by_role("tab", name="Transfer")).to_have_attribute("aria-selected", "true")
+    assert int(panel.get_by_role("slider", name="Event").get_attribute("max") or 0) > 6
+
+
+def test_an_alert_is_said_aloud_and_leads_to_its_line(lab: Lab):
+    notebook = lab.open(SETUP, LOOP.replace("loss\n", 'loss --alert "x < 1.0"\n', 1).replace("50", "20"))
+    notebook.run(0)
+    notebook.start(1)
+    panel = notebook.panel(1)
+    expect(panel.get_by_text("Alert: loss")).to_be_attached()
+    panel.get_by_role("region", name="Alerts").locator(".where").first.click()
+    expect(panel.locator(".line.selected")).to_contain_text("loss = (w ** 2).sum()")
+    notebook.wait_until_run(1)
+    expect(panel.get_by_role("region", name="Alerts")).to_be_visible()
 
 
 def test_two_panels_stream_side_by_side_and_a_cell_run_again_starts_anew(lab: Lab):

@@ -31,7 +31,10 @@ export interface Graph {
 }
 
 /** Above this a layered layout takes longer than anyone waits, and shows nothing a list does not. */
-export const MOST_NODES = 80;
+export const MOST_NODES = 48;
+
+/** Equations around the selection that are drawn of a larger region. */
+const AROUND = 32;
 
 /** The graph of a region; of a large one, the part around equation `near`. */
 export function graphOf(index: NamedProgram, region: number, near: number | null): Graph {
@@ -57,7 +60,7 @@ function neighbourhood(index: NamedProgram, region: number, start: number): numb
   const found = new Set<number>(here.has(start) ? [start] : [...here].slice(0, 1));
   for (const at of found) {
     for (const next of neighbours(index, at)) {
-      if (found.size >= MOST_NODES / 2) return [...found].sort((a, b) => a - b);
+      if (found.size >= AROUND) return [...found].sort((a, b) => a - b);
       if (here.has(next)) found.add(next);
     }
   }

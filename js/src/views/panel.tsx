@@ -27,9 +27,7 @@ interface Props {
 
 export function Panel({ report, live, place, start, chosen }: Props) {
   const [state, act] = useReducer(reduce, { ...START, ...start });
-  useEffect(() => {
-    if (state !== start) chosen?.(state);
-  }, [state]);
+  useEffect(() => chosen?.(state), [state]);
   const on = useMemo(() => current(report, state), [report, state.compiled, state.trace]);
   const lit = useMemo(() => linked(state.focus, on?.trace), [state.focus, on]);
   const where = useMemo(() => spelling(report), [report]);
