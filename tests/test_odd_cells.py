@@ -28,6 +28,26 @@ def test_compiling_operations_one_by_one_is_not_put_down_to_python(kernel: Kerne
     assert kernel.run("print(single.compiled, single.seconds.compile > 0)").stdout == "() True\n"
 
 
+# -------------------------------------------------------------------------------------------- names and flags
+
+
+def test_a_statement_is_shown_under_the_number_of_its_cell(kernel: Kernel):
+    outputs = kernel.run("%jaxtrace y = jnp.ones(3)")
+    assert f"── cell [{outputs.count}] ──" in outputs.displays[-1]["text/plain"]
+
+
+def test_a_block_is_shown_under_the_number_of_its_cell(kernel: Kernel):
+    outputs = kernel.run("import jaxmagic\nwith jaxmagic.trace() as t:\n    y = jnp.ones(3)\nprint(t)")
+    assert f"── cell [{outputs.count}] ──" in outputs.stdout
+
+
+def test_quotes_around_a_flags_value_are_no_part_of_it(kernel: Kernel, tmp_path: Path):
+    outputs = kernel.run(f'%%jaxtrace -o "quoted" --to "{tmp_path}/a b.jsonl"\nx = jnp.ones(3)')
+    assert outputs.status == "ok"
+    assert [each.name for each in tmp_path.iterdir()] == ["a b.jsonl"]
+    assert kernel.run("print(quoted.state)").stdout == "finished\n"
+
+
 # ---------------------------------------------------------------------------------------------- interrupts
 
 

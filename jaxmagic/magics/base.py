@@ -99,6 +99,7 @@ class ReportMagics(Magics):
         """The flags of a line, with the statement at its end as it was typed."""
         flags = self.parsed(line)
         flags.quiet = flags.quiet or self.settings.quiet
+        flags.output, flags.to, flags.backend = map(bare, (flags.output, flags.to, flags.backend))
         if flags.output and not flags.output.isidentifier():
             raise UsageError(f"-o takes the name of a variable, got {flags.output!r}.")
         return flags
@@ -107,3 +108,10 @@ class ReportMagics(Magics):
         flags = parse_argstring(getattr(self, self.name), line)
         flags.statement = typed(line, flags.statement) if flags.statement else ""
         return flags
+
+
+def bare(text: str | None) -> str | None:
+    """Without the quotes that kept a flag's value with spaces together."""
+    if text and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text

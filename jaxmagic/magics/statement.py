@@ -2,6 +2,7 @@
 
 import ast
 import linecache
+import sys
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -33,8 +34,17 @@ class Piece(NamedTuple):
 
 def piece_of_statement(shell: InteractiveShell, statement: str) -> Piece:
     text = shell.transform_cell(statement)
-    file = shell.compile.cache(text, shell.execution_count, raw_code=statement)
+    file = shell.compile.cache(text, _number_of_running_cell(shell), raw_code=statement)
     return _piece(shell, ast.parse(text, file), file)
+
+
+def _number_of_running_cell(shell: InteractiveShell) -> int:
+    """IPython may have counted on before the cell runs."""
+    numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in numbers:
+        frame = frame.f_back
+    return shell.execution_count if frame is None else numbers[frame.f_code.co_filename]
 
 
 def piece_of_cell(shell: InteractiveShell, frame: FrameType) -> Piece:

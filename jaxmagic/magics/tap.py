@@ -7,7 +7,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from jaxmagic.magics.base import ReportMagics, report_flags
+from jaxmagic.magics.base import ReportMagics, bare, report_flags
 
 if TYPE_CHECKING:
     from jaxmagic.core.taps import TapOptions
@@ -75,9 +75,9 @@ class TapMagics(ReportMagics):
             return TapOptions(
                 grad=flags.grad,
                 keep=flags.keep or "auto",
-                when=condition(_bare(flags.when), names),
-                stop_when=condition(_bare(flags.stop_when), names),
-                alert=condition(_bare(flags.alert), names),
+                when=condition(bare(flags.when), names),
+                stop_when=condition(bare(flags.stop_when), names),
+                alert=condition(bare(flags.alert), names),
                 every=flags.every,
                 first=flags.first,
                 last=flags.last,
@@ -88,15 +88,8 @@ class TapMagics(ReportMagics):
             raise UsageError(f"%%jaxtap: {error.text!r} is not an expression: {error.msg}.") from None
 
 
-def _bare(text: str | None) -> str | None:
-    """Without the quotes that kept an expression with spaces together."""
-    if text and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1]
-    return text
-
-
 def _replacement(text: str, names: dict[str, Any]) -> tuple[str, Any]:
-    name, equals, expression = (_bare(text) or "").partition("=")
+    name, equals, expression = (bare(text) or "").partition("=")
     if not equals or not name.strip() or not expression.strip():
         raise UsageError(f'--set takes NAME=EXPR, as in --set "lr=lr * 0.5", got {text!r}.')
     name, expression = name.strip(), expression.strip()
@@ -107,7 +100,7 @@ def _replacement(text: str, names: dict[str, Any]) -> tuple[str, Any]:
 
 def _function(text: str, names: dict[str, Any]) -> Any:
     try:
-        found = eval(_bare(text) or "", names)
+        found = eval(bare(text) or "", names)
     except Exception as error:  # noqa: BLE001 - the user's expression, said back to them
         raise UsageError(f"--call {text}: {type(error).__name__}: {error}.") from None
     if not callable(found):
