@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from jaxmagic.api import Recorder, nojit, rules, trace
+    from jaxmagic.api import Recorder, Tap, TapStopped, nojit, rules, tap, trace
     from jaxmagic.records import Report
 
 __version__ = "0.1.0"
-__all__ = ["Recorder", "Report", "load_ipython_extension", "nojit", "rules", "trace", "unload_ipython_extension"]
+__all__ = [
+    "Recorder",
+    "Report",
+    "Tap",
+    "TapStopped",
+    "load_ipython_extension",
+    "nojit",
+    "rules",
+    "tap",
+    "trace",
+    "unload_ipython_extension",
+]
 
-_HOME = {"Recorder": "api", "nojit": "api", "rules": "api", "trace": "api", "Report": "records"}
+_HOME = dict.fromkeys(("Recorder", "Tap", "TapStopped", "nojit", "rules", "tap", "trace"), "api") | {
+    "Report": "records"
+}
 
 
 def __getattr__(name: str) -> Any:

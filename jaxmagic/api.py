@@ -1,4 +1,4 @@
-"""The engine without a notebook: `with jaxmagic.trace() as t:`, `@jaxmagic.nojit()`."""
+"""The engine without a notebook: `with jaxmagic.trace() as t:`, `@jaxmagic.nojit()`, `with jaxmagic.tap("loss"):`."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,10 +8,15 @@ from typing import Any, Self
 
 from jaxmagic import text
 from jaxmagic.core.cells import Cells
+from jaxmagic.core.delivery import TapStopped as TapStopped
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.core.rules import RuleInfo
 from jaxmagic.core.rules import rules as _rules
+from jaxmagic.core.series import Series
+from jaxmagic.core.session import Session
+from jaxmagic.core.tapping import Tapped, Tapping
+from jaxmagic.core.taps import TapOptions
 from jaxmagic.records import Report
 
 
@@ -22,30 +27,40 @@ class Recorder(ContextDecorator):
         report: What was seen, once the block has ended; of the latest run, for a decorator.
     """
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._recording: Recording | None = None
+    def __init__(self, make: Callable[[Cells], Session]) -> None:
+        self._make = make
+        self._session: Session | None = None
         self.report: Report | None = None
 
     def __enter__(self) -> Self:
-        if self._recording is not None:
+        if self._session is not None:
             raise RuntimeError("this recorder is already recording; make a second one")
         frame = sys._getframe(1)
-        names = frame.f_globals if self._options.nojit else {}  # in which functions are looked up
-        self._recording = Recording(self._options, Cells(namespace=names))
-        self._recording.start(frame)
+        self._session = self._make(Cells(_numbers_of_cells().get, namespace=frame.f_globals))
+        self._session.start(frame)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        done, self._recording = self._recording, None
+        done, self._session = self._session, None
         if done is not None:
             done.stop(error)
             self.report = done.report()
+            self.ended(done)
+
+    def ended(self, session: Session) -> None:
+        """Takes what a session has beside its report."""
 
     def __str__(self) -> str:
         if self.report is None:
             return "a recorder that has not finished: use it as `with jaxmagic.trace() as t: ...`, then print(t)"
         return text.render(self.report)
+
+
+def _numbers_of_cells() -> dict[str, int]:
+    """The execution counts of notebook cells by the file names of their code; none in a script."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(getattr(shell, "compile", None), "_filename_map", {})
 
 
 def trace(**options: Any) -> Recorder:
@@ -67,7 +82,7 @@ def trace(**options: Any) -> Recorder:
         >>> t.report.compiled[0].name
         '<lambda>'
     """
-    return Recorder(Options(**options))
+    return _recorder(Options(**options))
 
 
 def nojit(
@@ -101,7 +116,57 @@ def nojit(
         'f'
     """
     nojit = NoJitOptions(only=only, excluded=tuple(excluded), budget=budget)
-    return Recorder(Options(**{"title": "jaxmagic.nojit()", "hlo": False} | options, nojit=nojit))
+    return _recorder(Options(**{"title": "jaxmagic.nojit()", "hlo": False} | options, nojit=nojit))
+
+
+def _recorder(options: Options) -> Recorder:
+    return Recorder(lambda cells: Recording(options, cells if options.nojit else Cells(cells.number)))
+
+
+class Tap(Recorder):
+    """Taps named values while its block (or the decorated function) runs.
+
+    Attributes:
+        tapped: The series by name, once the block has ended: `t.tapped["loss"]`, or `t["loss"]` for short.
+    """
+
+    tapped: Tapped | None = None
+
+    def ended(self, session: Session) -> None:
+        self.tapped = session.tapped if isinstance(session, Tapping) else None
+
+    def __getitem__(self, name: str) -> Series:
+        if self.tapped is None:
+            raise KeyError(f"{name!r}: the block has not ended, or has not run")
+        return self.tapped[name]
+
+
+def tap(*names: str, modules: Sequence[str] = (), backend: str | None = None, **options: Any) -> Tap:
+    """Streams values out of running jitted code by name, without editing it.
+
+    Args:
+        *names: `"loss"`, `"step.w"`, `"model.*"`, `"params['w1']"`; none: every array of your functions, in a budget.
+        modules: Installed packages to treat as your own code.
+        backend: Device for new arrays and computations: `cpu`, `gpu:1`.
+        **options: The fields of `jaxmagic.core.taps.TapOptions`: `grad`, `keep`, `when`, `stop_when`, `alert`, `every`,
+            `first`, `last`, `replace`, `call`, `budget`.
+
+    Returns:
+        A `Tap`: context manager and decorator; after it, `t["loss"].values` is an array of `[steps, *shape]`, and
+        `t.report` holds a `Report`.
+
+    Raises:
+        TypeError: An option has another name.
+        TapStopped: Within the block, the condition given as `stop_when` held.
+
+    Example:
+        >>> with jaxmagic.tap("loss", grad=True) as t:
+        ...     train(w, xs)
+        >>> t["loss"].values
+        array([0.9, 0.7, 0.6], dtype=float32)
+    """
+    asked = TapOptions(**options)
+    return Tap(lambda cells: Tapping(names, asked, modules=tuple(modules), backend=backend, cells=cells))
 
 
 def rules() -> tuple[RuleInfo, ...]:

@@ -1,0 +1,102 @@
+"""`jaxmagic.tap` in scripts, where there is no IPython."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """\
+import sys
+import jax, jax.numpy as jnp
+import jaxmagic
+def loss_fn(w, x):
+    loss = ((w * x) ** 2).sum()
+    return loss
+@jax.jit
+def train(w, xs):
+    def step(w, x):
+        return w - 0.1 * jax.grad(loss_fn)(w, x), None
+    return jax.lax.scan(step, w, xs)[0]
+w, xs = jnp.ones(3), jnp.ones((5, 3))
+plain = train(w, xs)
+"""
+
+
+def script(tmp_path: Path, body: str) -> list[str]:
+    file = tmp_path / "script.py"
+    file.write_text(PROGRAM + body)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_values_and_gradients_of_a_block_in_a_script(tmp_path: Path):
+    body = """\
+with jaxmagic.tap("loss", grad=True) as t:
+    tapped = train(w, xs)
+print(t["loss"].values.shape, t["grad loss"].values.tolist(), bool((plain == tapped).all()))
+print(t.report.mode, t.report.state, [one.name for one in t.report.taps], list(t.tapped))
+print("IPython" in sys.modules)
+"""
+    assert script(tmp_path, body) == [
+        "(5,) [1.0, 1.0, 1.0, 1.0, 1.0] True",
+        "jaxtap finished ['loss', 'loss'] ['loss', 'grad loss']",
+        "False",
+    ]
+
+
+def test_a_decorated_function_is_tapped_each_time_it_is_called(tmp_path: Path):
+    body = """\
+t = jaxmagic.tap("loss")
+@t
+def experiment(steps):
+    return train(w, xs[:steps])
+experiment(2); first = t["loss"]
+experiment(4)
+print(len(first), len(t["loss"]))
+"""
+    assert script(tmp_path, body) == ["2 4"]
+
+
+def test_the_circuit_breaker_raises_an_error_that_can_be_caught(tmp_path: Path):
+    body = """\
+try:
+    with jaxmagic.tap("loss", stop_when="x < 1.4") as t:
+        train(w, xs)
+except jaxmagic.TapStopped as error:
+    print(error)
+print(t.report.state, len(t["loss"]), bool((train(w, xs) == plain).all()))
+"""
+    message, state = script(tmp_path, body)
+    assert "'x < 1.4' holds for loss f32[] at line 5 of loss_fn(), step 2, loop iteration 2" in message
+    assert state == "interrupted 3 True"
+
+
+def test_values_are_set_and_handed_to_the_host(tmp_path: Path):
+    body = """\
+seen = []
+with jaxmagic.tap("loss", replace={"loss": lambda x: x * 0}, call=lambda x: seen.append(float(x))):
+    stopped = train(w, xs)
+print(bool((stopped == w).all()), seen)
+"""
+    assert script(tmp_path, body) == ["True [0.0, 0.0, 0.0, 0.0, 0.0]"]
+
+
+def test_the_report_reads_as_text(tmp_path: Path):
+    lines = script(tmp_path, "with jaxmagic.tap('loss') as t:\n    train(w, xs)\nprint(t)")
+    assert any("Values that came ashore" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("jaxmagic.tap('loss', gradient=True)", "gradient"),
+        ("jaxmagic.tap('loss')['loss']", "the block has not ended"),
+        ("with jaxmagic.tap('lss') as t:\n    train(w, xs)\nt['loss']", "nothing named 'loss' was tapped"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said(tmp_path: Path, body: str, said: str):
+    caught = "try:\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    (line,) = script(tmp_path, f"{caught}except (TypeError, KeyError) as error:\n    print(error)")
+    assert said in line
