@@ -28,6 +28,27 @@ def test_compiling_operations_one_by_one_is_not_put_down_to_python(kernel: Kerne
     assert kernel.run("print(single.compiled, single.seconds.compile > 0)").stdout == "() True\n"
 
 
+# ---------------------------------------------------------------------------------------------------- failures
+
+
+def test_what_a_callback_raised_is_not_buried_under_the_frames_of_its_traceback(kernel: Kernel):
+    shown = report(
+        kernel,
+        """
+def fail(x):
+    raise RuntimeError("no such thing")
+@jax.jit
+def f(x):
+    jax.debug.callback(fail, x)
+    return x
+jax.block_until_ready(f(jnp.ones(3)))
+jax.effects_barrier()""",
+    )
+    message, _, _ = shown.partition("error: the callback `fail` raised")
+    assert "RuntimeError: no such thing" in message
+    assert 'File "' not in message
+
+
 # -------------------------------------------------------------------------------------------- names and flags
 
 

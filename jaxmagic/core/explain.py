@@ -2,6 +2,7 @@
 
 import ast
 import linecache
+from collections.abc import Iterator
 from types import FrameType
 from typing import Literal
 
@@ -20,6 +21,8 @@ MOST_CHARACTERS = 4_000
 
 MOST_FILES = 100
 """Of the user's cells and modules that rules search for the line that caused an error elsewhere."""
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 _TRACING = (
     "trace_to_jaxpr_nocache",
@@ -95,9 +98,22 @@ def known_files(policy: Policy) -> tuple[str, ...]:
 
 
 def _capped(message: str) -> str:
+    message = "\n".join(_without_tracebacks(message))
     if len(message) <= MOST_CHARACTERS:
         return message
     return f"{message[:MOST_CHARACTERS]}… ({len(message) - MOST_CHARACTERS:,} characters more)"
+
+
+def _without_tracebacks(message: str) -> Iterator[str]:
+    """The lines of a message but for the frames of tracebacks in it, as XLA writes them when a callback fails."""
+    inside = False
+    for text in message.split("\n"):
+        before, begins, _ = text.partition(_TRACEBACK)
+        inside = bool(begins) or (inside and text.startswith(" "))
+        if begins:
+            yield f"{before}{_TRACEBACK} …"
+        elif not inside:
+            yield text
 
 
 def _operands(failing: Failing, provenance: Provenance) -> tuple[Operand, ...]:
