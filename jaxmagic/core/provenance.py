@@ -65,8 +65,15 @@ class Provenance:
     def _hint(self, site: Site, name: str, line: int) -> Hint | None:
         recorded = None
         if self._lines is not None:
-            recorded = self._lines.written(site.file, site.function, name, line)
+            recorded = self._lines.written(site.file, site.function, name, _until(site, name, line))
         return recorded or _from_source(site, name, line)
+
+
+def _until(site: Site, name: str, line: int) -> int:
+    """The line above which a name was written: in a loop that writes it, the pass before counts, to the loop's end."""
+    loops = [node for node in site.around if isinstance(node, ast.For | ast.While) and node.lineno <= line]
+    ends = [loop.end_lineno or line for loop in loops if name in stored(*loop.body)]
+    return max([line, *(end + 1 for end in ends)])
 
 
 def _place(node: ast.AST, name: str) -> tuple[int, int]:

@@ -188,7 +188,9 @@ _OTHER_STATICS = "the same with other static data in it"
 def _structure(old: Signature, new: Signature) -> Change:
     gone = [name for name in old.arrays if name not in new.arrays]
     come = [name for name in new.arrays if name not in old.arrays]
-    return Change("structure", "arguments", _names(gone) or "no such leaves", _names(come) or "no such leaves")
+    before = _names(gone) if gone else f"without {_names(come)}"
+    after = _names(come) if come else f"without {_names(gone)}"
+    return Change("structure", "arguments", before, after if gone else f"with {after}")
 
 
 def _names(names: list[str]) -> str:

@@ -34,7 +34,7 @@ CHANGES = {
     "dtype": ("f(params, jnp.ones(4, jnp.int32))", "dtype of x: f32[4] → i32[4]"),
     "weak type": ("f(params, jnp.full((4,), 1.0))", "weak type of x: f32[4] (strong) → f32[4]* (weak)"),
     "static value": ("f(params, x, n=2)", "static value of n: absent → 2"),
-    "structure": ("f({**params, 'w3': x}, x)", "structure of arguments: no such leaves → params['w3']"),
+    "structure": ("f({**params, 'w3': x}, x)", "structure of arguments: without params['w3'] → with params['w3']"),
     "spelling": ("f(params, x=x)", "spelling of x: by position → by keyword"),
     "option": (
         "with jax.default_matmul_precision('highest'): f(params, x)",

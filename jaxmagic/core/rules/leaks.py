@@ -3,8 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
 
 from jaxmagic.core import source
+from jaxmagic.core.attributes import MISSING, class_attribute
 from jaxmagic.core.nodes import loaded, parts, stored
 from jaxmagic.core.operands import is_tracer
 from jaxmagic.core.rules import returning
@@ -12,8 +15,8 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.stores import Store, root_name, stores
+from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.syntax import span_of
-from jaxmagic.core.values import leaves
 from jaxmagic.records import Evidence, Span
 
 _WRAPPERS = {
@@ -52,9 +55,11 @@ def leaked_tracer(failing: Failing) -> Cause | None:
         evidence.insert(0, Evidence(f"stored by `{store.text.splitlines()[0]}` in `{store.owner}`", store.span))
     fix, replaces = returning.fix(store.file, store.function, store.statement, by) if store else ("", None)
     used = f"`{failing.text(leaked)}` " if leaked is not None else "a value "
+    argument = _argument(store, leaked)
     scan = " Both functions may be under one jit: it is the loop's body that it escaped from." if by in _LOOPS else ""
     return Cause(
-        title=f"{used}is a tracer of {by}{f' of `{function}`' if function else ''}, used after that trace ended",
+        title=f"{used}is {argument or 'a tracer'} of {by}{f' of `{function}`' if function else ''}, used after that "
+        "trace ended",
         explanation="It is a symbol that has a meaning only while its function is traced. "
         + (_how(store, leaked, failing) if store else "It was kept by a side effect of the traced function. ")
         + f"Return the value instead of storing it.{scan}",
@@ -62,6 +67,14 @@ def leaked_tracer(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _argument(store: Store | None, leaked: ast.expr | None) -> str:
+    """`argument 0`, where a closure keeps a parameter of the function: JAX names no line for it."""
+    if store is None or not isinstance(leaked, ast.Name) or not isinstance(store.value, ast.Lambda):
+        return ""
+    names = [arg.arg for arg in store.function.args.args]
+    return f"argument {names.index(leaked.id)}" if leaked.id in names else ""
 
 
 _LOOPS = ("scan", "while_loop", "fori_loop", "cond")
@@ -94,9 +107,17 @@ def _how(store: Store, leaked: ast.expr | None, failing: Failing) -> str:
     if captured and leaked is not None:
         return (
             f"`{failing.text(leaked)}` of `{store.owner}` is kept by the closure of the lambda that "
-            f"`{store.text.splitlines()[0]}` stored in `{store.holder}`. "
+            f"`{store.text.splitlines()[0]}` stored in `{store.holder}`: {_place(store)}.__closure__. "
         )
     return f"`{store.text.splitlines()[0]}` in `{store.owner}` put it into `{store.holder}`, which outlives the call. "
+
+
+def _place(store: Store) -> str:
+    """Where the stored function is found: `hooks["double"]`."""
+    match store.statement:
+        case ast.Assign(targets=[target]):
+            return text(target)
+    return store.holder
 
 
 @on_error("captured-by-custom-rule", "a custom_vjp or custom_jvp rule closes over a tracer")
@@ -201,17 +222,34 @@ def tracer_kept(observed: Observed) -> Iterator[Cause]:
     failed = observed.failure.findings if observed.failure is not None else ()
     explained = any(finding.rule == "leaked-tracer" for finding in failed)
     found = () if explained else [store for file in observed.files for store in stores(file)]
-    for name in dict.fromkeys(store.holder for store in found):
-        traced = [leaf for leaf in leaves(observed.namespace.get(name), 20)[0] if leaf.kind == "traced"]
-        if traced:
-            store = next(store for store in reversed(found) if store.holder == name)
-            yield _kept(store, traced[0].path, str(traced[0].aval))
+    seen = set()
+    for store in reversed(list(found)):
+        for name, value in _holders(observed, store):
+            kept = next(tracers(value), None)
+            if kept is not None and (name, kept[0]) not in seen:
+                seen.add((name, kept[0]))
+                yield _kept(store, name + kept[0], kept[1])
+
+
+def _holders(observed: Observed, store: Store) -> list[tuple[str, Any]]:
+    """Variables of the notebook that a statement may have stored into; for `self`, the objects of its class."""
+    if store.holder != "self":
+        value = observed.namespace.get(store.holder)
+        return [] if value is None else [(store.holder, value)]
+    return [(name, value) for name, value in list(observed.namespace.items()) if _has_method(type(value), store)]
+
+
+def _has_method(cls: type, store: Store) -> bool:
+    method = class_attribute(cls, store.owner)
+    while method is not MISSING and not isinstance(method, FunctionType):
+        method = getattr(method, "__wrapped__", MISSING)
+    return isinstance(method, FunctionType) and method.__code__.co_filename == store.file
 
 
 def _kept(store: Store, path: str, aval: str) -> Cause:
     fix, replaces = returning.fix(store.file, store.function, store.statement, "jit")
     return Cause(
-        title=f"`{store.holder}{path}` holds a leaked tracer ({aval})",
+        title=f"`{path}` holds a leaked tracer ({aval})",
         explanation=f"`{store.text.splitlines()[0]}` in `{store.owner}` stored it while that was traced; the line does "
         "not run again when the compiled program does. Using it raises UnexpectedTracerError: return it instead.",
         span=store.span,

@@ -111,8 +111,15 @@ def _again(one: Compiled, seen: list[Trace], fix: str = "") -> Cause:
 
 
 def _why(traces: list[Trace]) -> str:
-    kinds = Counter(change.what for trace in traces for change in trace.reason.changes)
-    return ", ".join(f"{what} ({times})" if times > 1 else what for what, times in kinds.most_common())
+    """What changed, and in which argument where that is one or two."""
+    changes = [change for trace in traces for change in trace.reason.changes]
+    kinds = Counter(change.what for change in changes)
+    parts = []
+    for what, times in kinds.most_common():
+        names = list(dict.fromkeys(change.name for change in changes if change.what == what))
+        named = f" of {' and '.join(names)}" if len(names) <= 2 and what not in ("structure", "option") else ""
+        parts.append(f"{what}{named}" + (f" ({times})" if times > 1 else ""))
+    return ", ".join(parts)
 
 
 def _advice(traces: list[Trace]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxmagic.core.rules.arrays import arrays_in, shape_evidence
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.loops import elements
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.records import Aval
 
@@ -46,11 +47,23 @@ def matmul_shapes(failing: Failing) -> Cause | None:
     return Cause(
         title=f"{spelled}: the inner sizes {match[1]} and {match[2]} differ",
         explanation=f"A product sums over the last axis of the left operand and the second to last (or only) axis of "
-        f"the right one, but {shapes} have {match[1]} and {match[2]} there.{hint}",
+        f"the right one, but {shapes} have {match[1]} and {match[2]} there.{hint}{_wanted(failing)}",
         evidence=shape_evidence(failing, nodes),
         fix=fix,
         replaces=failing.span,
     )
+
+
+def _wanted(failing: Failing) -> str:
+    """What size an element of a container would need: `params[1][0]` should have 16 rows."""
+    node = failing.node
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)):
+        return ""
+    left, right = failing.aval(node.left), failing.aval(node.right)
+    path = next(iter(elements(failing, node.right)), "")
+    if not path or left is None or right is None or len(right.shape) != 2:
+        return ""
+    return f" `{path}` should have {left.shape[-1]} rows, or the layer before it {right.shape[0]} columns."
 
 
 def _transposed(failing: Failing) -> tuple[str, str]:

@@ -21,7 +21,7 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
     argument type traces again and picks it up. Setting the variable in a notebook and calling again is the usual
     way to meet it.
 
-    Sure across cells: the function was traced a second time, only to be looked at, and gives another program. Which
+    Sure: across cells the function was traced a second time, only to be looked at, and gives another program. Which
     name changed is read from the source of the operation that differs. Within one cell: the name that the function
     reads was set between two calls, and no trace came after.
     """

@@ -325,3 +325,27 @@ def test_a_split_whose_keys_nobody_takes_is_found(body: str):
     cell = watched(IMPORTS + body)
     assert cell.rules == ["key-dropped"]
     assert cell.fixed("key-dropped").rules == []
+
+
+KEPT = [
+    (
+        "class Layer:\n    def __call__(self, x):\n        self.last = x * 2\n        return self.last\n"
+        "layer = Layer()\nout = jax.jit(lambda x: layer(x))(1.0)",
+        "`layer.last`",
+    ),
+    (
+        "seen = []\n@jax.jit\ndef f(x):\n    seen.append({'x': x})\n    return x\nout = f(1.0)",
+        "`seen[0]['x']`",
+    ),
+    (
+        "hooks = {}\n@jax.jit\ndef f(x):\n    hooks['double'] = lambda: x * 2\n    return x\nout = f(1.0)",
+        "`hooks['double'].__closure__ (x)`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "where"), KEPT)
+def test_tracers_in_attributes_lists_and_closures_are_found_before_they_are_used(body: str, where: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["tracer-kept"]
+    assert where in cell.found("tracer-kept").title
