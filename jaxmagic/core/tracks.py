@@ -66,7 +66,9 @@ class Track:
 
     def sort_in(self) -> list[Raw]:
         """Decides what of the waiting to keep, and returns all of it that was asked for."""
-        waiting, self._waiting = self._waiting, []
+        # Deliveries come meanwhile, on other threads: a list put in the place of this one would lose theirs.
+        waiting = self._waiting[:]
+        del self._waiting[: len(waiting)]
         if not waiting:
             return []
         self.bytes += sum([raw[3].bytes for raw in waiting])
