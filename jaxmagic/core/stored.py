@@ -21,8 +21,9 @@ def stored_values(function: Function, frame: FrameType, line: int) -> Iterator[t
     if not function.code.co_flags & _OPTIMIZED and type(values) is not dict:
         return  # the user's own mapping, given to `exec` or by a metaclass
     here = function.position(frame.f_lasti)
+    later = function.interrupted.get((line, frame.f_lasti), ())
     for store in wanted:
-        if store.inside is None or _holds(store.inside, here):
+        if store.name not in later and (store.inside is None or _holds(store.inside, here)):
             yield store, _value(store, values, frame.f_globals)
 
 

@@ -2,6 +2,7 @@
 
 import dis
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from types import CodeType
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ class Store(NamedTuple):
     """Whether the name, or the base, is looked up in the module."""
     inside: Position | None = None
     """The comprehension within which alone the name has this value (Python 3.12 and later inline them)."""
+    offset: int = 0
+    """Of the instruction that stores it."""
 
 
 def stores(code: CodeType) -> dict[int, tuple[Store, ...]]:
@@ -39,6 +42,29 @@ def stores(code: CodeType) -> dict[int, tuple[Store, ...]]:
 def stored_names(code: CodeType) -> dict[int, tuple[str, ...]]:
     """The names that each line stores: `{3: ("x", "self.h")}`."""
     return {line: tuple(store.name for store in each) for line, each in stores(code).items()}
+
+
+def interrupted(code: CodeType) -> dict[tuple[int, int], frozenset[str]]:
+    """Names that a line has yet to store when it goes on with another, as a call does with its arguments' lines.
+
+    Returns:
+        By the line, and the offset of the instruction that is next.
+    """
+    of_line = stores(code)
+    found: dict[tuple[int, int], frozenset[str]] = {}
+    for start, end, line in _stretches(code):
+        later = [store.name for store in of_line.get(line, ()) if not start <= store.offset < end]
+        if later:
+            found[line, end] = frozenset(later)
+    return found
+
+
+def _stretches(code: CodeType) -> Iterator[tuple[int, int, int]]:
+    """First offset, end and number of each line, as often as the bytecode comes to it."""
+    for line, pieces in groupby(code.co_lines(), key=lambda piece: piece[2]):
+        offsets = [(start, end) for start, end, _ in pieces]
+        if line is not None:
+            yield offsets[0][0], offsets[-1][1], line
 
 
 def parameters(code: CodeType) -> tuple[str, ...]:
@@ -58,12 +84,13 @@ def _stores(instructions: list[dis.Instruction]) -> Iterator[Store]:
             for name in _stored(instruction):
                 within = _around(borrowed.get(name, ()), position)
                 if within != position:  # what puts the outer variable back has the place of the comprehension
-                    yield Store(name, position, is_global=is_global, inside=within)
+                    yield Store(name, position, is_global=is_global, inside=within, offset=instruction.offset)
         elif position is not None and instruction.opname == "STORE_ATTR" and before is not None:
             base = _loaded(before)
             if base:
                 is_global = before.opname == "LOAD_GLOBAL"
-                yield Store(f"{base}.{instruction.argval}", position, base, instruction.argval, is_global)
+                name, attribute = f"{base}.{instruction.argval}", instruction.argval
+                yield Store(name, position, base, attribute, is_global, offset=instruction.offset)
         before = instruction
 
 

@@ -4,7 +4,7 @@ from types import CodeType
 from typing import Literal
 
 from jaxmagic.core import syntax
-from jaxmagic.core.stores import Position, Store, parameters, place_of, stores
+from jaxmagic.core.stores import Position, Store, interrupted, parameters, place_of, stores
 from jaxmagic.records import Leaf, Span
 
 Found = tuple[tuple[Leaf, ...], int]
@@ -66,6 +66,7 @@ class Function:
         """Whether what it returns is worth a hint: a comprehension's value is that of its line anyway."""
         self.parameters: tuple[str, ...] = parameters(code)
         self.stores: dict[int, tuple[Store, ...]] = stores(code)
+        self.interrupted = interrupted(code)
         self.positions = tuple(code.co_positions())
         self.ways: dict[tuple, Way] = {}
         self.latest: dict[tuple[str, ...], Way] = {}

@@ -48,6 +48,38 @@ def test_concrete_arrays_and_numpy_arrays_are_shown_too():
     assert not call.traced
 
 
+def test_what_a_name_held_before_is_not_told_of_a_call_over_several_lines():
+    cell = run_cell("""
+        def step(x):
+            x = jnp.add(
+                x,
+                jnp.ones((2, 3)),
+            )
+            return x
+        x = step(jnp.ones(3))
+        x = jnp.sum(
+            x,
+        )
+        for x in jnp.split(
+            jnp.ones(4),
+            4,
+        ):
+            pass
+    """, {"jnp": jnp})  # fmt: skip
+    assert cell.hints("step") == ["1 x: f32[3]", "2 x: f32[2,3]", "6 return: f32[2,3]"]
+    assert cell.hints("<module>") == ["7 x: f32[2,3]", "8 x: f32[]", "11 x: f32[1]"]
+
+
+def test_what_a_name_held_before_is_not_told_of_the_function_that_takes_it():
+    cell = run_cell("""
+        @jax.jit
+        def w(x):
+            return x
+        w(jnp.ones(4))
+    """, {"jax": jax, "jnp": jnp, "w": jnp.ones(3)})  # fmt: skip
+    assert cell.hints("<module>") == []
+
+
 def test_a_hint_says_which_text_it_belongs_to():
     cell = run_cell(
         """
