@@ -49,6 +49,15 @@ jax.effects_barrier()""",
     assert 'File "' not in message
 
 
+def test_the_trace_that_was_one_too_many_is_given_no_made_up_reason(kernel: Kernel):
+    outputs = kernel.run(
+        "%%jaxtrace --max-traces 1\n@jax.jit\ndef f(x): return x + 1\nfor n in range(3): f(jnp.ones(n))"
+    )
+    shown = outputs.displays[-1]["text/plain"]
+    assert "structure" not in shown
+    assert "stopped before JAX had looked at its arguments" in shown
+
+
 # -------------------------------------------------------------------------------------------- names and flags
 
 

@@ -117,6 +117,11 @@ def compare(earlier: list[Signature], new: Signature) -> Reason:
     nearest = min((changes_between(old, new) for old in reversed(earlier)), key=_distance)
     if nearest:
         return Reason("changed", nearest, "; ".join(map(str, nearest[:4])) + ("; …" if len(nearest) > 4 else ""))
+    unspelled = next((name for name, text in new.statics.items() if text.startswith("<")), None)
+    if new in earlier and unspelled is not None:
+        text = new.statics[unspelled]
+        change = Change("static value", unspelled, text, f"another {text}")
+        return Reason("changed", (change,), f"{change}, unequal to that of before, or JAX's caches were cleared")
     if new in earlier:
         return Reason(
             "cache cleared",

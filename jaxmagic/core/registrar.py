@@ -78,7 +78,12 @@ class Registrar:
             options={},
         )
         earlier = history.of(fun) or self._past_of(fun, signature, naming, raw)
-        entry.reason = compare(earlier, signature) if earlier else Reason("first call", text="first call")
+        if not earlier:
+            entry.reason = Reason("first call", text="first call")
+        elif arrays or not (args or kwargs):
+            entry.reason = compare(earlier, signature)
+        else:
+            entry.reason = Reason("unknown", text="stopped before JAX had looked at its arguments")
         self._entries.add(entry)
 
     def _past_of(self, fun: Any, signature: Signature, naming: Naming, raw: tuple[Argument, ...]) -> list[Signature]:

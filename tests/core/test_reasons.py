@@ -105,6 +105,19 @@ def test_of_traces_on_several_threads_one_is_the_first(notebook: Notebook):
     assert sorted(kinds) == ["changed"] * 3 + ["first call"]
 
 
+def test_another_object_as_static_argument_is_no_cleared_cache(notebook: Notebook):
+    notebook.run("""
+        class Model:
+            @functools.partial(jax.jit, static_argnums=0)
+            def __call__(self, x):
+                return x * 2
+    """)
+    seen = notebook.trace("Model()(x)\nModel()(x)")
+    reason = seen.of("Model.__call__").traces[-1].reason
+    assert reason.kind == "changed"
+    assert str(reason).startswith("static value of self: <Model> → another <Model>")
+
+
 def test_a_function_made_in_a_loop_is_a_new_function_object(notebook: Notebook):
     seen = notebook.trace("for i in range(3):\n    jax.jit(lambda x: x + i)(x)")
     assert [trace.reason.kind for trace in seen.of("<lambda>").traces] == ["first call"] + ["new function object"] * 2
