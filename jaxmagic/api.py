@@ -9,6 +9,7 @@ from typing import Any, Self
 from jaxmagic import text
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.delivery import TapStopped as TapStopped
+from jaxmagic.core.names import names_of
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.core.rules import RuleInfo
@@ -36,7 +37,7 @@ class Recorder(ContextDecorator):
         if self._session is not None:
             raise RuntimeError("this recorder is already recording; make a second one")
         frame = sys._getframe(1)
-        self._session = self._make(Cells(_numbers_of_cells().get, namespace=frame.f_globals))
+        self._session = self._make(Cells(_numbers_of_cells().get, namespace=names_of(frame)))
         self._session.start(frame)
         return self
 
@@ -120,7 +121,7 @@ def nojit(
 
 
 def _recorder(options: Options) -> Recorder:
-    return Recorder(lambda cells: Recording(options, cells if options.nojit else Cells(cells.number)))
+    return Recorder(lambda cells: Recording(options, cells))
 
 
 class Tap(Recorder):

@@ -14,6 +14,7 @@ from jaxmagic.core.provenance import Provenance, Written
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.sites import Stack, is_jax
 from jaxmagic.core.source import Policy
+from jaxmagic.core.tracebacks import Entries, walk
 from jaxmagic.records import Failure, Frame, Operand
 
 MOST_CHARACTERS = 4_000
@@ -37,12 +38,18 @@ _RUNNING = ("_pjit_call_impl_python", "_check_if_deleted", "_value")
 
 
 def explain(
-    error: BaseException, *, lines: Written | None = None, policy: Policy | None = None, limits: Limits | None = None
+    error: BaseException,
+    *,
+    entries: Entries | None = None,
+    lines: Written | None = None,
+    policy: Policy | None = None,
+    limits: Limits | None = None,
 ) -> Failure:
     """Explains an exception that the user's code raised, from its traceback.
 
     Args:
         error: As caught; its traceback must still be there. It is not changed, and nothing of it is kept.
+        entries: The frames of its traceback, where there are more than the exception has itself.
         lines: The line record of the cell, for shapes at the lines where operands were written. Without it the
             source and the frames' locals are used.
         policy: Which files are the user's.
@@ -60,7 +67,7 @@ def explain(
         message = str(error)
         failure = Failure(name, _capped(message), None)
         policy = policy or Policy()
-        stack = Stack(error.__traceback__, policy)
+        stack = Stack(walk(error.__traceback__) if entries is None else entries, policy)
         if stack.sites:
             failure = _explained(error, name, message, stack, lines, policy, limits)
     return failure

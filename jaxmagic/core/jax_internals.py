@@ -20,6 +20,7 @@ from jax._src import dispatch as _dispatch
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
+from jax._src.state import types as _state_types
 from jax._src import xla_bridge as _xla_bridge
 from jax._src.lax import control_flow as _control_flow
 
@@ -62,6 +63,7 @@ PIECES = {
     "trace_context": Piece(_config, "trace_context", "options that make JAX trace again", _ALL),
     "current_trace": Piece(_core, "trace_ctx", "under which transformations code runs", _ALL),
     "backend_ready": Piece(_xla_bridge, "backends_are_initialized", "whether a cell used JAX at all", _ALL),
+    "filter_traceback": Piece(_traceback_util, "filter_traceback", "JAX's own frames below a failing line", _ALL),
     "user_frames": Piece(_source_info_util, "user_frames", "source lines of equations", _ALL),
 }
 
@@ -419,6 +421,11 @@ def called_by_dispatch(frame: Any) -> bool:
     while frame is not None and frame.f_code.co_filename != _pjit.__file__:
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name == "cache_miss"
+
+
+def is_reference(tracer: Any) -> bool:
+    """Whether a tracer stands for a mutable array (`jax.new_ref`), not for a value."""
+    return isinstance(tracer.aval, _state_types.AbstractRef)
 
 
 def is_dropped(variable: Any) -> bool:

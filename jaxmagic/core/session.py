@@ -22,6 +22,7 @@ from jaxmagic.core.prints import PrintRecord
 from jaxmagic.core.provenance import Written
 from jaxmagic.core.results import described
 from jaxmagic.core.sources import with_sources
+from jaxmagic.core.tracebacks import Tracebacks
 from jaxmagic.records import Failure, Report, Seconds, Versions
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ class Session:
         self._prints = PrintRecord(self.policy, self.limits)
         self.host_calls: list[host_calls.Use] = []
         """Uses of the old `host_callback`."""
+        self._tracebacks = Tracebacks()
         self._undo = ExitStack()
         self._file: str | None = None
         self._began = 0.0
@@ -63,6 +65,7 @@ class Session:
         self._undo.enter_context(backends.selected(self._backend))
         self._undo.enter_context(host_calls.noted(self.host_calls.append))
         self._file = frame.f_code.co_filename if frame is not None else None
+        self.add("JAX's own frames below a failing line", self._tracebacks.start, self._tracebacks.stop)
         self.add("prints", lambda: self._prints.start(frame), self._prints.stop)
         self.begin(frame)
         self._began = time.perf_counter()
@@ -100,6 +103,8 @@ class Session:
             self.total_s = time.perf_counter() - self._began
             self.error = error
             self._undo.close()
+            if error is None:
+                self._tracebacks.forget()
         with self.limits.guard("the cell's value"):
             self._results = described(value)
 
@@ -149,7 +154,9 @@ class Session:
     def _failure(self, lines: Written | None) -> Failure | None:
         if self.error is None:
             return None
-        return explain(self.error, lines=lines, policy=self.policy, limits=self.limits)
+        entries = self._tracebacks.entries(self.error)
+        self._tracebacks.forget()
+        return explain(self.error, entries=entries, lines=lines, policy=self.policy, limits=self.limits)
 
     def _state(self) -> State:
         if self.error is None:

@@ -2,9 +2,8 @@
 
 import ast
 import itertools
-from collections.abc import Iterator
 from functools import cached_property
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from jaxmagic.core import jax_internals, source, syntax
@@ -13,6 +12,7 @@ from jaxmagic.core.containers import children
 from jaxmagic.core.nodes import path_to, smallest
 from jaxmagic.core.operands import Scope
 from jaxmagic.core.stacks import span_of
+from jaxmagic.core.tracebacks import Entries
 from jaxmagic.records import Span
 
 _TRANSFORMS = {
@@ -95,7 +95,7 @@ class Site:
 class Stack:
     """A traceback, split into the user's frames and the library's between and below them."""
 
-    def __init__(self, traceback: TracebackType | None, policy: source.Policy) -> None:
+    def __init__(self, entries: Entries, policy: source.Policy) -> None:
         self.sites: tuple[Site, ...] = ()
         """User frames, innermost first."""
         self.transforms: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Stack:
         self.machinery: tuple[FrameType, ...] = ()
         """Library frames below the innermost user frame, outermost first."""
         below: list[FrameType] = []
-        for frame, instruction in _walk(traceback):
+        for frame, instruction in entries:
             if policy.is_user(frame.f_code.co_filename):
                 if self.sites:
                     self.transforms = (*_transforms(frame, self.sites[0].frame), *self.transforms)
@@ -124,12 +124,6 @@ def _equation(machinery: list[FrameType], policy: source.Policy) -> Span | None:
                 if policy.is_user(code.co_filename):
                     return span_of(code, offset)
     return None
-
-
-def _walk(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    while traceback is not None:
-        yield traceback.tb_frame, traceback.tb_lasti
-        traceback = traceback.tb_next
 
 
 def _transforms(inner: FrameType, outer: FrameType) -> list[str]:
