@@ -24,6 +24,9 @@ MOST_ELEMENTS = 4_096
 
 MOST_SERIES = 200
 
+SOURCES_AGAIN = 2.0
+"""Seconds after which texts are sent once more, to a panel that was not there when they first were."""
+
 
 class Tapped(Protocol):
     """Where the values come from."""
@@ -39,6 +42,7 @@ class LiveFeed:
     def __init__(self, source: Tapped, tell: Callable[[Live], None], limits: Limits) -> None:
         self._source = source
         self._files: set[str] = set()
+        self._sources_sent = 0.0
         self._tell = tell
         self._limits = limits
         self._waiting: deque[Arrival] = deque(maxlen=MOST_WAITING)
@@ -75,6 +79,10 @@ class LiveFeed:
         return tuple(self._series(name, found) for name, found in list(by_name.items())[:MOST_SERIES])
 
     def _new_sources(self, news: tuple[TapSeries, ...]) -> tuple[Source, ...]:
+        now = time.perf_counter()
+        if now - self._sources_sent > SOURCES_AGAIN:
+            self._sources_sent = now
+            self._files.clear()
         files = {series.span.file for series in news if series.span is not None} - self._files
         self._files |= files
         return self._source.sources_of(files)

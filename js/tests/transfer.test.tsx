@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eventAt, seriesKey } from "../src/index/series";
+import { eventAt, lanesOf, seriesKey } from "../src/index/series";
 import type { Report, TapEvent, TapSeries } from "../src/protocol";
 import { recorded } from "./records";
 import { button, click, renderPanel, texts, type } from "./render";
@@ -73,4 +73,23 @@ describe("the series", () => {
 test("an event that was dropped since gives way to the one before it", () => {
   const kept = { ...loss, events: loss.events.filter(event => event.step !== 1) };
   expect([null, 0, 1, 2].map(step => eventAt(kept, step))).toEqual([1, 0, 0, 1]);
+});
+
+describe("the lanes of a vmapped scalar", () => {
+  const events = loss.events.map(event => ({ ...event, lanes: [3], value: [event.step, event.step * 2, "nan"] }));
+  const lanes = { ...loss, aval: { ...loss.aval, shape: [] }, events };
+
+  test("are curves behind that of the mean", async () => {
+    const root = await renderPanel(tapped(lanes), { tab: "transfer" });
+    expect(root.querySelectorAll(".chart .lane")).toHaveLength(3);
+    expect(lanesOf(lanes)).toEqual([
+      [0, 1, 2],
+      [0, 2, 4],
+      [null, null, null],
+    ]);
+  });
+
+  test("are none where only some arrays were kept", () => {
+    expect(lanesOf({ ...lanes, events: loss.events })).toBeNull();
+  });
 });

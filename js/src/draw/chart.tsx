@@ -34,8 +34,8 @@ function extremes(values: Values, from: number, to: number): { at: number; value
   return [Math.min(low, high), Math.max(low, high)].map(at => ({ at, value: values[at] ?? null }));
 }
 
-export function Sparkline({ values }: { values: Values }) {
-  const box = { width: 120, height: 18 };
+export function Sparkline({ values, width = 120 }: { values: Values; width?: number }) {
+  const box = { width, height: 18 };
   return (
     <svg class="spark" width={box.width} height={box.height} aria-hidden="true">
       <Lines values={values} box={box} range={rangeOf(values)} />
@@ -47,6 +47,8 @@ interface ChartProps {
   readonly values: Values;
   /** Lowest and highest around the value. */
   readonly band: { readonly low: Values; readonly high: Values } | null;
+  /** Curves in the background, one a lane. */
+  readonly others?: readonly Values[];
   /** Event that is marked. */
   readonly at: number;
   readonly label: string;
@@ -55,8 +57,8 @@ interface ChartProps {
 
 const CHART = { width: 640, height: 150 };
 
-export function Chart({ values, band, at, label, choose }: ChartProps) {
-  const range = rangeOf(band ? [...values, ...band.low, ...band.high] : values);
+export function Chart({ values, band, others = [], at, label, choose }: ChartProps) {
+  const range = rangeOf([...values, ...(band ? [...band.low, ...band.high] : []), ...others.flat()]);
   const x = xOf(at, values.length, CHART);
   const click = (event: MouseEvent): void => {
     const frame = (event.currentTarget as Element).getBoundingClientRect();
@@ -78,6 +80,9 @@ export function Chart({ values, band, at, label, choose }: ChartProps) {
         onClick={click}
       >
         {band && <Band {...band} range={range} />}
+        {others.map((lane, number) => (
+          <path key={number} class="lane" d={curveOf(thinned(lane, 200), lane.length, CHART, range)} />
+        ))}
         <Lines values={values} box={CHART} range={range} />
         <path class="here" d={`M${x} 0V${CHART.height}`} />
       </svg>
@@ -88,23 +93,28 @@ export function Chart({ values, band, at, label, choose }: ChartProps) {
 function Lines({ values, box, range }: { values: Values; box: Box; range: Range }) {
   const points = thinned(values, box.width);
   const gaps = points.filter(point => point.value === null);
-  let path = "";
-  let pen = "M";
-  for (const { at, value } of points) {
-    if (value === null) pen = "M";
-    else {
-      path += `${pen}${xOf(at, values.length, box)} ${yOf(value, range, box)}`;
-      pen = "L";
-    }
-  }
   return (
     <>
-      <path class="curve" d={path} />
+      <path class="curve" d={curveOf(points, values.length, box, range)} />
       {gaps.slice(0, 200).map(({ at }) => (
         <path key={at} class="gap" d={`M${xOf(at, values.length, box)} 0V${box.height}`} />
       ))}
     </>
   );
+}
+
+/** Broken where there is no value. */
+function curveOf(points: ReturnType<typeof thinned>, count: number, box: Box, range: Range): string {
+  let path = "";
+  let pen = "M";
+  for (const { at, value } of points) {
+    if (value === null) pen = "M";
+    else {
+      path += `${pen}${xOf(at, count, box)} ${yOf(value, range, box)}`;
+      pen = "L";
+    }
+  }
+  return path;
 }
 
 function Band({ low, high, range }: { low: Values; high: Values; range: Range }) {

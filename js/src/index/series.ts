@@ -69,6 +69,22 @@ export function toNumber(value: unknown): number {
   return SPELLED[String(value)] ?? Number.NaN;
 }
 
+/** More lanes than this are a carpet, not curves. */
+const MOST_LANES = 64;
+
+/** What each lane of a vmapped scalar had over the events; null where the values were not kept, or are no scalars. */
+export function lanesOf({ aval, events }: TapSeries): readonly (readonly (number | null)[])[] | null {
+  const count = Math.max(0, ...events.map(event => event.lanes.reduce((all, size) => all * size, 1)));
+  const grids = events.map(gridOf);
+  const known = grids.filter(Boolean).length;
+  if (aval.shape.length || count < 2 || count > MOST_LANES || known * 2 < events.length) return null;
+  return Array.from({ length: count }, (_, lane) => grids.map(grid => finite(grid?.data[lane])));
+}
+
+function finite(value: number | undefined): number | null {
+  return value !== undefined && Number.isFinite(value) ? value : null;
+}
+
 /** Which loop iteration an event came from, in words. */
 export function placeOf(event: TapEvent): string {
   const loop = event.loop.length ? ` · iteration ${event.loop.join(", ")}` : "";

@@ -5,9 +5,6 @@ import { label, number, plural } from "../text";
 import { Name, Where } from "./parts";
 import type { Shown } from "./shown";
 
-/** Alerts of one name that are listed: the first is the one to look at. */
-const FIRST = 3;
-
 /** For those who don't see the list: the first alert of each name. */
 export function Announced({ report }: { report: Report }) {
   const said = report.taps.flatMap(series => {
@@ -42,14 +39,18 @@ function AlertsOf({ series, shown }: { series: TapSeries; shown: Shown }) {
     <li>
       <span class="sick">▲ {plural(alerts.length, "alert")}</span> <Name text={series.name} most={40} />
       <Where span={series.span} shown={shown} />
-      {alerts.slice(0, FIRST).map(event => (
-        <button type="button" class="small" key={event.number} onClick={() => open(event)}>
+      {ends(alerts).map(event => (
+        <button type="button" class="link" key={event.number} onClick={() => open(event)}>
           {placeOf(event)}: {valueText(event)}
         </button>
       ))}
-      {alerts.length > FIRST && <span class="quiet">… {alerts.length - FIRST} more</span>}
     </li>
   );
+}
+
+/** The first is the one to look at, the last says whether it is over. */
+function ends(alerts: readonly TapEvent[]): readonly TapEvent[] {
+  return alerts.length > 1 ? [...alerts.slice(0, 1), ...alerts.slice(-1)] : alerts;
 }
 
 function valueText({ value, summary }: TapEvent): string {

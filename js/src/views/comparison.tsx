@@ -2,7 +2,7 @@
 import { csv, save } from "../export";
 import type { Comparison, Difference } from "../protocol";
 import { aval, label, number, seconds } from "../text";
-import { Name, Where } from "./parts";
+import { Name, Prose, Where } from "./parts";
 import type { Shown } from "./shown";
 
 export function ComparisonView({ comparison, shown }: { comparison: Comparison; shown: Shown }) {
@@ -16,7 +16,7 @@ export function ComparisonView({ comparison, shown }: { comparison: Comparison; 
         </button>
       </h3>
       <p class="said">
-        {label(comparison.verdict, 400)} <Where span={comparison.first} shown={shown} />
+        <Prose text={label(comparison.verdict, 400)} /> <Where span={comparison.first} shown={shown} />
       </p>
       <p class="facts">
         <span>

@@ -33,7 +33,6 @@ export function Header({ report, live }: { report: Report; live: boolean }) {
           {word}
         </span>
         <span class="facts">{label(facts(report).join(" · "), 200)}</span>
-        <span class="grow" />
         <button
           type="button"
           class="small"

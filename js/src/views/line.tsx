@@ -7,7 +7,7 @@ import { isSick, seriesKey, statistic } from "../index/series";
 import type { Expression } from "../index/spans";
 import type { Over } from "../index/values";
 import type { Finding, Hint, TapSeries } from "../protocol";
-import { label, leaves, lineKey, plural, visible } from "../text";
+import { number as digits, label, leaves, lineKey, plural, visible } from "../text";
 import { Sign } from "./parts";
 import { Peek } from "./peek";
 import type { Shown } from "./shown";
@@ -136,15 +136,21 @@ function isOn({ span }: TapSeries, file: string, line: number): boolean {
 /** A tapped series on its line: how it went, and the way to all of it. */
 function Tapped({ series, shown }: { series: TapSeries; shown: Shown }) {
   const open = (): void => shown.act({ type: "series", series: seriesKey(series), event: null });
+  const means = series.events.map(event => statistic(event, "mean"));
   return (
     <button
       type="button"
       class="tapped"
-      title={`${label(series.name, 80)}: ${plural(series.total, "value")}`}
+      title={`${label(series.name, 80)}: ${plural(series.total, "value")}; the curve and the number are of their means`}
       onClick={open}
     >
-      <span class="unseen">values of {label(series.name, 40)}</span>
-      <Sparkline values={series.events.map(event => statistic(event, "mean"))} />
+      <span class="unseen">values of</span>
+      <bdi>
+        {series.gradient && "∂"}
+        {label(series.name, 32)}
+      </bdi>
+      <Sparkline values={means} width={72} />
+      {digits(means[means.length - 1] ?? null)}
       {series.events.some(isSick) && <span class="sick">▲ NaN or ∞</span>}
     </button>
   );

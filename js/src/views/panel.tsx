@@ -74,5 +74,11 @@ function tabsOf(report: Report): readonly { tab: Tab; title: string; count: numb
 
 function spelling(report: Report): (span: Span) => string {
   const labels = new Map(report.sources.map(source => [source.file, source.label]));
-  return span => `${label(labels.get(span.file) ?? (span.file.split("/").pop() || span.file), 28)}:${span.line}`;
+  return span => `${label(labels.get(span.file) ?? nameOf(span.file), 28)}:${span.line}`;
+}
+
+/** What to call a file whose text has not come. The kernel's names for cells are numbers that mean nothing. */
+function nameOf(file: string): string {
+  if (/ipykernel_\d+[/\\]\d+\.py$/.test(file)) return "cell";
+  return file.split("/").pop() || file;
 }

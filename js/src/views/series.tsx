@@ -4,7 +4,17 @@ import { Chart } from "../draw/chart";
 import { HeatMap } from "../draw/heatmap";
 import { Histogram } from "../draw/histogram";
 import { save, seriesCsv } from "../export";
-import { eventAt, gridOf, isSick, placeOf, type Statistic, seriesKey, statistic, statisticsOf } from "../index/series";
+import {
+  eventAt,
+  gridOf,
+  isSick,
+  lanesOf,
+  placeOf,
+  type Statistic,
+  seriesKey,
+  statistic,
+  statisticsOf,
+} from "../index/series";
 import type { TapEvent, TapSeries } from "../protocol";
 import { label, number, plural, seconds } from "../text";
 import { Choices, Name, Where } from "./parts";
@@ -26,10 +36,10 @@ export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown 
         <Name text={series.name} /> {series.gradient && <span class="tag">gradient</span>}
         <Where span={series.span} shown={shown} />
         <span class="grow" />
-        <StatisticChoice series={series} which={which} choose={setWhich} />
         <button type="button" class="small" onClick={() => save("series.csv", "text/csv", seriesCsv(series))}>
           CSV
         </button>
+        <StatisticChoice series={series} which={which} choose={setWhich} />
       </h3>
       {events.length > 1 && <Curve series={series} which={which} at={at} choose={choose} />}
       {events.length > 1 && <Scrubber events={events} at={at} choose={choose} />}
@@ -55,11 +65,13 @@ function StatisticChoice({
 function Curve(props: { series: TapSeries; which: Statistic; at: number; choose: (at: number) => void }) {
   const { series, which, at, choose } = props;
   const { events } = series;
+  const lanes = useMemo(() => lanesOf(series), [series]);
   const withBand = which === "mean" && statisticsOf(series).includes("min");
   return (
     <Chart
       values={events.map(event => statistic(event, which))}
-      band={withBand ? bandOf(events) : null}
+      band={withBand && !lanes ? bandOf(events) : null}
+      others={which === "mean" ? (lanes ?? []) : []}
       at={at}
       choose={choose}
       label={`${WORDS[which]} of ${label(series.name, 80)}`}

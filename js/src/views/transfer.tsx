@@ -27,7 +27,7 @@ export function Transfer({ shown }: { shown: Shown }) {
           value={filter}
           onInput={event => setFilter(event.currentTarget.value)}
         />
-        <span class="quiet">{cost(taps)}</span>
+        <span class="quiet">{cost(taps, shown.report.state === "running")}</span>
         <span class="grow" />
         {shown.report.state === "running" && (
           <button type="button" class="small" aria-pressed={held !== null} onClick={() => setHeld(held ? null : taps)}>
@@ -84,7 +84,7 @@ function matches(series: TapSeries, filter: string): boolean {
   return `${series.function} ${series.name}`.toLowerCase().includes(filter.trim().toLowerCase());
 }
 
-function cost(taps: readonly TapSeries[]): string {
+function cost(taps: readonly TapSeries[], running: boolean): string {
   const sum = (of: (series: TapSeries) => number): number => taps.reduce((total, series) => total + of(series), 0);
   const [total, copied, spent, dropped] = (["total", "bytes", "host_s", "dropped"] as const).map(field =>
     sum(series => series[field]),
@@ -94,7 +94,7 @@ function cost(taps: readonly TapSeries[]): string {
     copied && `${bytes(copied)} to the host`,
     // Known only when the cell has ended.
     spent && `${seconds(spent)} on the host${total ? ` (${seconds(spent / total)} an event)` : ""}`,
-    dropped && `${dropped.toLocaleString("en")} dropped`,
+    dropped && `${dropped.toLocaleString("en")} ${running ? "not drawn" : "dropped"}`,
   ]
     .filter(Boolean)
     .join(" · ");
