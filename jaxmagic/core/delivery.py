@@ -9,7 +9,6 @@ import numpy as np
 from jaxmagic.core.conditions import Condition
 from jaxmagic.core.packing import Layout, unpack
 from jaxmagic.core.summaries import summary_of
-from jaxmagic.records import Summary
 
 Kind = Literal["value", "anchor", "active", "loop"]
 """What an operand of the tap is: sent; only there to tie the tap to its loop; which lanes run; a loop's counter."""
@@ -35,7 +34,8 @@ class Part(NamedTuple):
 class Parcel(NamedTuple):
     """One delivery, read."""
 
-    values: tuple[np.ndarray | Summary, ...]
+    values: tuple[Any, ...]
+    """Each a numpy array, or a `Summary` where it was reduced on the device."""
     marks: np.ndarray
     """`bool[conditions, values]`"""
     active: tuple[np.ndarray, ...]
@@ -107,7 +107,7 @@ class Site:
         return f"Site({self.label})"
 
 
-def _value(part: Part, arrays: Sequence[np.ndarray]) -> np.ndarray | Summary:
+def _value(part: Part, arrays: Sequence[np.ndarray]) -> Any:
     if part.reduced:
         moments, counts, sample = arrays
         return summary_of(moments, list(counts), sample, int(np.prod(part.shape)))

@@ -68,7 +68,7 @@ class Edits:
         try:
             whole = with_leaf(value, array, edited)
         except TypeError as error:
-            self._limits.add(f"{name.function}.{name.name}: not changed ({error})")
+            self._limits.add(f"{variable} in {name.function}: {error}; no gradient of it, and nothing set in it")
             return value
         write(frame, variable, whole)
         return whole

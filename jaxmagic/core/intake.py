@@ -110,7 +110,8 @@ class Intake:
             tracks = self._all()
             each_s = self._host_s / max(1, sum(track.total for track in tracks))
             names = dict.fromkeys([*self._counters, *(name for source in others for name in source.names)])
-            return tuple(series_of(name, [*tracks, *others], each_s, self.began) for name in names)
+            found = (series_of(name, [*tracks, *others], each_s, self.began) for name in names)
+            return tuple(series for series in found if series.total)
 
     def _attend(self, now: float) -> None:
         if now > self._next:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jax import Array
 from jax.core import Tracer
 
-from jaxmagic.core import syntax
+from jaxmagic.core import jax_internals, syntax
 from jaxmagic.core.attributes import MISSING, attribute
 from jaxmagic.core.containers import children
 from jaxmagic.core.delivery import Site
@@ -81,7 +81,7 @@ class Staging:
             return False
         values = frame.f_locals
         held = [(name, values.get(name, MISSING)) for name in tapped.function.parameters]
-        anchors = [array for _, value in held for _, array in self._arrays(value, 4) if _is_traced(array)]
+        anchors = [array for _, value in held for _, array in self._arrays(value, 4) if _is_traced_value(array)]
         pending[id(frame)] = Pending([], anchors[:4])
         for name, value in held:
             if name in tapped.parameters:
@@ -149,7 +149,7 @@ class Staging:
             return
         if self._edits.active:
             for path, array in list(self._arrays(value, MOST_LEAVES)):
-                if belongs_here(array) if _is_traced(array) else not is_compiling():
+                if belongs_here(array) and _is_traced_value(array) if _is_traced(array) else not is_compiling():
                     full = Name(name + path, tapped.name, span, aval_of(array))
                     value = self._edits.apply(frame, full, array, value)
         self._collect(frame, tapped, name, span, value)
@@ -159,8 +159,17 @@ class Staging:
             if count == MOST_LEAVES:
                 self._limits.add(f"{tapped.name}: only the first {MOST_LEAVES} arrays in {name} are tapped")
                 break
-            if self._wanted.matches(tapped.name, name + path):
-                self._keep(frame, Name(name + path, tapped.name, span, aval_of(array)), array)
+            if self._wanted.matches(tapped.name, name + path) and (read := self._read(array)) is not None:
+                self._keep(frame, Name(name + path, tapped.name, span, aval_of(read)), read)
+
+    def _read(self, array: Any) -> Any:
+        """The array itself; of a reference, what it holds now, if it was asked for by name.
+
+        To read one is an effect of its own, which JAX does not allow in each place where a reference may be passed.
+        """
+        if not _is_traced(array) or not jax_internals.is_reference(array):
+            return array
+        return array[...] if belongs_here(array) and not self._wanted.everything else None
 
     def _keep(self, frame: FrameType, name: Name, array: Any) -> None:
         if not self._within_budget(name):
@@ -260,3 +269,7 @@ def _leaves(
 
 def _is_traced(array: Any) -> bool:
     return issubclass(type(array), Tracer)
+
+
+def _is_traced_value(array: Any) -> bool:
+    return _is_traced(array) and not jax_internals.is_reference(array)

@@ -26,7 +26,7 @@ def with_leaf(container: Any, old: Any, new: Any) -> Any:
     """
     found = _replaced(container, old, new)
     if found is container:
-        raise TypeError(f"a value inside of a {type(container).__name__} can't be replaced")
+        raise TypeError(f"what is inside of a {type(container).__name__} can't be replaced")
     return found
 
 

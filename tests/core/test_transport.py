@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
+from jax.core import eval_jaxpr
 
 from jaxmagic.core.conditions import INF, NAN, condition
 from jaxmagic.core.delivery import Delivery, Parcel, Site
@@ -83,7 +84,10 @@ def check_arrival(shore: Shore, value: np.ndarray, where: str) -> None:
     if where == "jit":
         run(lambda x: tap(site, [x]), value)
     else:
-        run(lambda xs: lax.scan(lambda c, x: (tap(site, [x, c], ordered=True), (c + 1, None))[1], 0, xs), value)
+        run(
+            lambda xs: lax.scan(lambda c, x: (tap(site, [x, c], ordered=True), (c + 1, None))[1], jnp.int32(0), xs),
+            value,
+        )
     arrived = np.stack([parcel.values[0] for parcel in shore.parcels])
     assert arrived.dtype == value.dtype
     np.testing.assert_array_equal(arrived.reshape(value.shape), value)
@@ -166,9 +170,7 @@ def test_a_gate_lets_through_what_it_holds_for(shore: Shore, gate, steps: list[i
         return c, None
 
     closed = number_loops(jax.make_jaxpr(lambda xs: lax.scan(body, 0, xs))(jnp.ones(3)))
-    jax.block_until_ready(
-        jax.jit(lambda xs: jax.core.eval_jaxpr(_opened(closed), [], xs))(jnp.array([1, jnp.inf, jnp.nan]))
-    )
+    jax.block_until_ready(jax.jit(lambda xs: eval_jaxpr(_opened(closed), [], xs))(jnp.array([1, jnp.inf, jnp.nan])))
     jax.effects_barrier()
     held = [parcel for parcel in shore.parcels if parcel.marks[-1].any()]
     assert [parcel.loop[0] for parcel in held] == steps
