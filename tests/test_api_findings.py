@@ -58,3 +58,13 @@ def test_variables_of_the_function_are_known_to_the_rules():
         noise(1.0)
     assert t.report is not None
     assert [finding.rule for finding in t.report.findings] == ["key-captured"]
+
+
+def test_a_rule_that_is_ignored_gives_no_finding():
+    with jaxmagic.trace(ignore=("update-dropped",)) as t:
+        x = jnp.ones(3)
+        x.at[0].set(5.0)
+        out = x.sum()
+    assert out == 3
+    assert t.report is not None
+    assert t.report.findings == ()

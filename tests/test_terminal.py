@@ -85,3 +85,9 @@ def test_a_debug_print_under_jit_and_a_print_while_tracing_are_told_apart(ipytho
 def test_the_value_of_a_cell_is_described_without_copying_a_large_array(ipython, tmp_path: Path):
     ipython("import jax.numpy as jnp", "%%jaxtrace -q --to r.json\njnp.ones((640, 3))")
     assert report(tmp_path / "r.json").results == ("f32[640,3]",)
+
+
+def test_the_configuration_silences_rules(ipython, tmp_path: Path):
+    cell = "import jax.numpy as jnp\nx = jnp.ones(3)\nx.at[0].set(5)\ny = x\n\n"
+    ipython("%config JaxMagic.ignore = ['update-dropped']", f"%%jaxtrace -q --to r.json\n{cell}")
+    assert report(tmp_path / "r.json").findings == ()

@@ -46,6 +46,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Run without jit, and where."""
     backend: str | None = None
     """Device for new arrays and computations: `cpu`, `gpu:1`."""
+    ignore: tuple[str, ...] = ()
+    """Rules that give no finding: `float64-truncated`."""
 
 
 class TracedTooOften(Deliberate):
@@ -63,6 +65,7 @@ class Recording(Session):
     ) -> None:
         super().__init__(options.title, options.modules, options.backend, cells)
         self.options = options
+        self.ignored = frozenset(options.ignore)
         self._lines = LineRecord(self.policy, self.limits)
         self._aliases = Aliases()
         self._capture = Capture(
@@ -104,7 +107,7 @@ class Recording(Session):
             nojit=self.tried("what ran without jit", self._nojit, None),
         )
         findings = self.tried("findings", partial(self._findings, report, stale), ())
-        report = self.with_sources(msgspec.structs.replace(report, findings=findings))
+        report = self.with_sources(msgspec.structs.replace(report, findings=self.wanted(findings)))
         self.error = None
         seconds = _seconds(compiled, self._capture.seconds(), self.total_s, time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())

@@ -23,7 +23,7 @@ from jaxmagic.core.provenance import Written
 from jaxmagic.core.results import described
 from jaxmagic.core.sources import with_sources
 from jaxmagic.core.tracebacks import Tracebacks
-from jaxmagic.records import Failure, Report, Seconds, Versions
+from jaxmagic.records import Failure, Finding, Report, Seconds, Versions
 
 T = TypeVar("T")
 
@@ -44,6 +44,8 @@ class Session:
         self.cells = cells or Cells()
         self.error: BaseException | None = None
         """What ended the cell, from `stop` to the end of `report`."""
+        self.ignored: frozenset[str] = frozenset()
+        """Rules that give no finding."""
         self.total_s = 0.0
         self._title = title
         self._backend = backend
@@ -144,6 +146,10 @@ class Session:
             **parts,
         )
 
+    def wanted(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Those of rules that are not ignored."""
+        return tuple(finding for finding in findings if finding.rule not in self.ignored)
+
     def with_sources(self, report: Report) -> Report:
         return self.tried("source text", partial(with_sources, report, self.cells, self._file), report)
 
@@ -156,7 +162,8 @@ class Session:
             return None
         entries = self._tracebacks.entries(self.error)
         self._tracebacks.forget()
-        return explain(self.error, entries=entries, lines=lines, policy=self.policy, limits=self.limits)
+        failure = explain(self.error, entries=entries, lines=lines, policy=self.policy, limits=self.limits)
+        return msgspec.structs.replace(failure, findings=self.wanted(failure.findings))
 
     def _state(self) -> State:
         if self.error is None:

@@ -64,6 +64,7 @@ class NoJitMagics(ReportMagics):
             modules=tuple(flags.module),
             hlo=False,
             backend=flags.backend or self.settings.backend or None,
+            ignore=tuple(self.settings.ignore),
             nojit=nojit,
         )
 

@@ -1,6 +1,6 @@
 """Defaults of the magics, as `%config JaxMagic` shows them."""
 
-from traitlets import Bool, Int, Unicode
+from traitlets import Bool, Int, List, Unicode
 from traitlets.config import Configurable
 
 
@@ -12,3 +12,4 @@ class JaxMagic(Configurable):
     retrace = Bool(True, help="Look again at functions that were compiled before the cell ran.").tag(config=True)
     quiet = Bool(False, help="Show nothing; `-o NAME` still hands over the report.").tag(config=True)
     max_traces = Int(0, help="Stop when a function is traced more often in one cell; 0: never.").tag(config=True)
+    ignore = List(Unicode(), help='Rules that give no finding: ["float64-truncated"].').tag(config=True)

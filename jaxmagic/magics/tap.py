@@ -64,6 +64,7 @@ class TapMagics(ReportMagics):
             backend=flags.backend or self.settings.backend or None,
             cells=cells_of(self.ipython),
         )
+        session.ignored = frozenset(self.settings.ignore)
         return TapRun(self.ipython, flags, session)
 
     def _options(self, flags: argparse.Namespace) -> "TapOptions":

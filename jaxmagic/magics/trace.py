@@ -43,5 +43,6 @@ class TraceMagics(ReportMagics):
             hlo=self.settings.hlo and not flags.no_hlo,
             max_traces=flags.max_traces or self.settings.max_traces or None,
             backend=flags.backend or self.settings.backend or None,
+            ignore=tuple(self.settings.ignore),
         )
         return CellRun(self.ipython, flags, Recording(options, cells_of(self.ipython)))

@@ -52,7 +52,7 @@ def shape_printed_as_arrays(observed: Observed) -> Iterator[Cause]:
     """`jax.debug.print("{}", x.shape)` sends the entries of the shape to the device and back like any other value, and
     prints arrays. A shape is known while tracing: an f-string shows it as it is.
 
-    Sure where the call is known and a shape stands in it. Otherwise a tuple of integers that were computed would
+    Sure: where the call is known and a shape stands in it. Otherwise a tuple of integers that were computed would
     read the same.
     """
     for printed in observed.printed:

@@ -1,0 +1,3 @@
+import jax
+
+jax.lax.cond(True, lambda x: (x, x), lambda x: x, 1.0)

@@ -1,0 +1,15 @@
+import jax
+
+
+def check(v):
+    if v < 0:
+        raise ValueError("negative")
+
+
+@jax.jit
+def f(x):
+    jax.debug.callback(check, x)
+    return x
+
+
+out = f(1.0)

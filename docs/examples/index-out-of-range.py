@@ -1,0 +1,4 @@
+import jax.numpy as jnp
+
+x = jnp.arange(5)
+last = x[5]

@@ -1,0 +1,3 @@
+import jax.numpy as jnp
+
+total = jnp.arange(100_000).sum()

@@ -1,0 +1,3 @@
+import jax
+
+jax.jit(lambda x: x)(2**31)

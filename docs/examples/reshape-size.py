@@ -1,0 +1,3 @@
+import jax.numpy as jnp
+
+jnp.arange(10).reshape(3, 4)

@@ -1,0 +1,9 @@
+import jax
+
+
+@jax.jit
+def describe(x):
+    return x * 2, "doubled"
+
+
+describe(1.0)
