@@ -362,7 +362,7 @@ def scan_parameters(equation: Any, jaxpr: Any, constants: int, carry: int) -> di
 
 
 def unspecified_sharding() -> Any:
-    return getattr(_sharding_impls, "UNSPECIFIED")  # noqa: B009 - not declared to be exported
+    return _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 
 
 def traceback_of(equation: Any) -> Any:
