@@ -1,10 +1,9 @@
 """Tracing a function once more only to look at it: nothing of it stays, and what JAX has cached is left alone."""
 
-import functools
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,19 +21,6 @@ _MOST_COMPARED = 65_536
 """Elements of a constant; larger ones are compared by identity only."""
 
 _MOST_DRIFTS = 20
-
-
-def fresh(fun: Callable) -> Callable:
-    """The same function with a new identity: it misses JAX's caches, and what it leaves in them dies with it."""
-
-    def again(*args: Any, **kwargs: Any) -> Any:
-        return fun(*args, **kwargs)
-
-    try:
-        functools.update_wrapper(again, fun)
-    except Exception:  # noqa: BLE001 - a callable object may refuse to be asked for its attributes
-        vars(again)["__wrapped__"] = fun
-    return again
 
 
 _looking = threading.local()

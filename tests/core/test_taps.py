@@ -15,7 +15,7 @@ from jaxmagic.core.policy import Policy
 from jaxmagic.core.series import Arrival
 from jaxmagic.core.taps import TapOptions, Taps
 from tests.core.tapped_programs import body, cumulate, layer, mean_square
-from tests.core.tapping import tap
+from tests.core.tapping import Event, tap
 
 
 class Model:
