@@ -8,9 +8,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from jaxmagic.core import jax_internals, second_look
+from jaxmagic.core import identity, jax_internals, second_look
 from jaxmagic.core.entries import Entries, Entry, Stale
-from jaxmagic.core.identity import fresh
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.ownership import IsUser, Subject, inside_jax, subject_of
 from jaxmagic.core.registrar import Registrar
@@ -91,7 +90,7 @@ class Tracing:
         else:
             with self._limits.guard("a trace"):
                 self._answered(visit, answer, fun, info, args, kwargs)
-                self._look(visit, answer[0], lambda: inner(fresh(fun), info, args, kwargs)[0])
+                self._look(visit, answer[0], lambda: inner(identity.fresh(fun), info, args, kwargs)[0])
             return answer
         finally:
             self._progress.visit = visit.outer
@@ -114,7 +113,7 @@ class Tracing:
             with self._limits.guard("the body of a loop"):
                 fresh = self._progress.traces != traces or self._has_met(answer[0])
                 if not fresh and self._retrace and subject_of(fun, (), self._is_user).owner == "user":
-                    self._again(lambda: inner(fresh(fun), *args, **kwargs))
+                    self._again(lambda: inner(identity.fresh(fun), *args, **kwargs))
                 self._met[id(answer[0])] = answer[0]
         return answer
 
