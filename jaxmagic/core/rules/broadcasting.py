@@ -54,10 +54,11 @@ def _is_column(aval: Aval) -> bool:
 
 def _suspicious(observed: Observed, piece: Ran, hints: list[Hint], node: ast.BinOp) -> Cause | None:
     scope = Scope(names_before(hints, node.lineno), observed.namespace)
-    for column, vector in ((node.left, node.right), (node.right, node.left)):
-        one, other = scope.aval(column), scope.aval(vector)
-        if one is None or other is None or _on_purpose(column) or _on_purpose(vector):
-            continue
+    left = scope.aval(node.left)
+    right = scope.aval(node.right) if left is not None else None
+    if left is None or right is None or _on_purpose(node.left) or _on_purpose(node.right):
+        return None
+    for column, one, vector, other in ((node.left, left, node.right, right), (node.right, right, node.left, left)):
         if _is_column(one) and len(other.shape) == 1 and other.shape[0] == one.shape[-2]:
             return _cause(piece, node, column, one, vector, other)
     return None

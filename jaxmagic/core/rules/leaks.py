@@ -222,12 +222,12 @@ def tracer_kept(observed: Observed) -> Iterator[Cause]:
     failed = observed.failure.findings if observed.failure is not None else ()
     explained = any(finding.rule == "leaked-tracer" for finding in failed)
     found = () if explained else [store for file in observed.files for store in stores(file)]
-    seen = set()
-    for store in reversed(list(found)):
+    looked: set[str] = set()
+    for store in reversed(found):
         for name, value in _holders(observed, store):
-            kept = next(tracers(value), None)
-            if kept is not None and (name, kept[0]) not in seen:
-                seen.add((name, kept[0]))
+            kept = next(tracers(value), None) if name not in looked else None
+            looked.add(name)
+            if kept is not None:
                 yield _kept(store, name + kept[0], kept[1])
 
 

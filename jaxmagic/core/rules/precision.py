@@ -65,15 +65,15 @@ def _too_big(
     exact: Exact, shapes: Shapes, observed: Observed, piece: Ran, node: ast.Call | ast.BinOp
 ) -> int | float | None:
     """The exact result that is farthest beyond 32 bits, where JAX's own has type int32."""
-    aval = shapes.aval(node) if _of_jax(shapes, observed, piece, node) else None
-    if aval is None or aval.dtype != "int32":
-        return None
     value = exact.get(node)
     if value is None or not np.size(value):
         return None
     low, high = np.min(value), np.max(value)
     farthest = high if high > _HIGHEST else low if low < _LOWEST else None
-    return None if farthest is None else int(farthest)
+    if farthest is None or not _of_jax(shapes, observed, piece, node):
+        return None
+    aval = shapes.aval(node)  # last, as JAX has to trace the expression for it
+    return int(farthest) if aval is not None and aval.dtype == "int32" else None
 
 
 def _of_jax(shapes: Shapes, observed: Observed, piece: Ran, node: ast.AST) -> bool:

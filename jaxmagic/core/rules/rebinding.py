@@ -91,6 +91,8 @@ def _belongs(path: str, name: str) -> bool:
 
 def _rebinding(observed: Observed, cell: Ran, one: Compiled, reads: _Reads) -> Rebinding | None:
     statements = list(_simple(cell.body))
+    if all(_written(statement, reads)[1] is None for statement in statements):
+        return None
     called = [place for place, statement in enumerate(statements) if _calls(observed, cell, statement, reads.piece)]
     for place, statement in enumerate(statements):
         target, read = _written(statement, reads)

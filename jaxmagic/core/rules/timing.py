@@ -27,7 +27,7 @@ def timing_without_wait(observed: Observed) -> Iterator[Cause]:
     `block_until_ready`, no conversion to a number or a NumPy array, no print.
     """
     for piece in ran(observed):
-        if not piece.compiled and any(isinstance(node, ast.BinOp) for node in piece.own):
+        if not piece.compiled and any(_is_clock(observed, piece, node) for node in piece.own):
             yield from _timings(observed, piece)
 
 
