@@ -1,7 +1,5 @@
 """Functions that the tests of watching run: what is told is told of this file only."""
 
-# ruff: noqa: RET504 - the lines are what is watched
-
 import asyncio
 import io
 import pdb
@@ -16,7 +14,7 @@ def double(x):
 def on_one_line(x): y = x + 1; return y  # noqa: E702 # fmt: skip
 
 
-triple = lambda x: x * 3  # noqa: E731
+triple = lambda x: x * 3
 
 
 def countdown(n):
