@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,13 +34,26 @@ class Kernel:
         self.manager = manager
         self.client = client
 
-    def run(self, code: str, meanwhile: Callable[[Outputs], None] | None = None) -> Outputs:
-        """Runs a cell; `meanwhile` sees the outputs after every message, while the cell still runs."""
+    def run(
+        self, code: str, meanwhile: Callable[[Outputs], None] | None = None, answers: Sequence[str] = ()
+    ) -> Outputs:
+        """Runs a cell.
+
+        Args:
+            code: The cell.
+            meanwhile: Sees the outputs after every message, while the cell still runs.
+            answers: What to type at each prompt of `input` or of a debugger.
+        """
         asked = self.client.execute(code)
+        typing = iter(answers)
         outputs, by_id = Outputs(), {}
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            message = self.client.get_iopub_msg(timeout=SECONDS)
+            try:
+                message = self.client.get_iopub_msg(timeout=0.2)
+            except queue.Empty:
+                self._answer(typing)
+                continue
             if message["parent_header"].get("msg_id") != asked:
                 continue
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
@@ -51,6 +64,11 @@ class Kernel:
         reply = self._reply(asked)
         outputs.status, outputs.count = reply["status"], reply["execution_count"]
         return outputs
+
+    def _answer(self, typing: Iterator[str]) -> None:
+        if self.client.stdin_channel.msg_ready():
+            self.client.get_stdin_msg(timeout=1)
+            self.client.input(next(typing))
 
     def interrupt(self) -> None:
         self.manager.interrupt_kernel()

@@ -184,3 +184,43 @@ def test_both_runs_of_a_comparison_are_under_way_when_jit_is_off_for_good(loaded
     loaded.run("%jaxnojit off")
     assert comparison is not None
     assert comparison.verdict.startswith("This code only works without jit")
+
+
+# ------------------------------------------------------------------------------------------- debugging
+
+
+STOPS = "@jax.jit\ndef stops(x):\n    y = x * 2\n    breakpoint()\n    return y\n"
+
+
+def test_a_breakpoint_stops_at_real_values(loaded: Kernel):
+    outputs = loaded.run(f"%%jaxnojit\n{STOPS}stops(jnp.float32(21.0))", answers=["p float(y)", "c"])
+    assert "42.0" in outputs.stdout
+    assert report_of(outputs).state == "finished"
+
+
+def test_only_one_function_stops_at_its_breakpoint(loaded: Kernel):
+    loaded.run("@jax.jit\ndef model(x):\n    return stops(x) + 1")
+    loaded.run(STOPS)
+    outputs = loaded.run("%%jaxnojit --only stops\nout = model(jnp.float32(21.0))", answers=["p float(y)", "c"])
+    assert "42.0" in outputs.stdout
+    assert loaded.run("float(out)").value == {"text/plain": "43.0"}
+
+
+FAILS = "@jax.jit\ndef fails(x):\n    inside = x * 2\n    return inside.item() / 0\n"
+
+
+def test_debug_opens_where_the_error_was(loaded: Kernel):
+    outputs = loaded.run(f"%%jaxnojit\n{FAILS}fails(jnp.float32(21.0))")
+    assert "ZeroDivisionError" in str(outputs.error)
+    failure = report_of(outputs).failure
+    assert failure is not None
+    assert failure.span is not None
+    assert failure.span.line == 5
+    outputs = loaded.run("%debug", answers=["p float(inside)", "q"])
+    assert "42.0" in outputs.stdout
+
+
+def test_pdb_opens_at_once_and_for_this_cell_only(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit --pdb\nfails(jnp.float32(21.0))", answers=["p float(inside)", "q"])
+    assert "42.0" in outputs.stdout
+    assert loaded.run("get_ipython().call_pdb").value == {"text/plain": "False"}

@@ -9,6 +9,7 @@ from IPython.core.magic import line_cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from jaxmagic.magics.base import ReportMagics, common_flags
+from jaxmagic.magics.breakpoints import Breakpoints
 from jaxmagic.magics.settings import JaxMagic
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class NoJitMagics(ReportMagics):
     def __init__(self, shell: InteractiveShell, settings: JaxMagic) -> None:
         super().__init__(shell, settings)
         self._lasting: Lasting | None = None
+        self._breakpoints = Breakpoints(shell)
 
     @magic_arguments()
     @argument("--only", action="append", default=[], metavar="F,G", help="these run in Python, all else stays compiled")
@@ -95,6 +97,7 @@ class NoJitMagics(ReportMagics):
         self._on()
         self._lasting = Lasting(options, self.ipython.user_ns)
         self._lasting.start()
+        self._breakpoints.start()
         self.ipython.events.register("pre_run_cell", self._cell_begins)
         self.ipython.events.register("post_run_cell", self._cell_ended)
         self.status(line)
@@ -114,6 +117,7 @@ class NoJitMagics(ReportMagics):
         lasting, self._lasting = self._lasting, None
         if lasting is not None:
             lasting.stop()
+            self._breakpoints.stop()
             self.ipython.events.unregister("pre_run_cell", self._cell_begins)
             self.ipython.events.unregister("post_run_cell", self._cell_ended)
 

@@ -47,7 +47,7 @@ class Experiment:
         self._values = ValueRecord(policy, self._switch.is_off_here)
         self.trail = Trail(policy, self._switch.is_off_here, limits) if options.compare else None
         """Every value in order, where the run is to be compared with another."""
-        self._remaining = Remaining(policy)
+        self._remaining = Remaining(policy, self._scope.kind == "everywhere")
         self._reached = Reached(self._scope.targets, namespace)
         self._budget = Budget(options.budget, self._steps)
         self._watcher: Watcher | None = None

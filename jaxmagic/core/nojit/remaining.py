@@ -13,6 +13,10 @@ from jaxmagic.records import Span, StillTraced
 MOST = 100
 
 
+ABSTRACT = "eval_shape, make_jaxpr or lower"
+"""What asks for a function's program or its shapes, and runs nothing."""
+
+
 class _Key(NamedTuple):
     code: int
     transforms: tuple[str, ...]
@@ -20,10 +24,16 @@ class _Key(NamedTuple):
 
 
 class Remaining:
-    """Listens to frames that begin; only text is kept."""
+    """Listens to frames that begin; only text is kept.
 
-    def __init__(self, policy: Policy) -> None:
+    Args:
+        policy: Whose files.
+        everywhere: Whether jit is off for all functions; what still builds a program then was only asked for one.
+    """
+
+    def __init__(self, policy: Policy, everywhere: bool) -> None:
         self._policy = policy
+        self._everywhere = everywhere
         self._under: dict[int, tuple[str, ...]] = {}
         """The transformations under which a frame runs, by its id."""
         self._found: dict[_Key, tuple[CodeType, int]] = {}
@@ -39,9 +49,10 @@ class Remaining:
             caller = self._caller(frame)
             before = self._under.get(id(caller), ()) if caller is not None else ()
             added = now[: len(now) - len(before)] if now[len(now) - len(before) :] == before else now
-            if not added or any(word.startswith("jit ") for word in now):
+            if not added or (not self._everywhere and any(map(_is_jit, now))):
                 return False  # what is inside of a jit that was left on is compiled, not left over
-            key = _Key(id(frame.f_code), added, position(caller) if caller is not None else None)
+            words = tuple(ABSTRACT if _is_jit(word) else word for word in added)
+            key = _Key(id(frame.f_code), words, position(caller) if caller is not None else None)
             if key not in self._found and len(self._found) >= MOST:
                 return False
             self._found[key] = frame.f_code, self._found.get(key, (None, 0))[1] + 1
@@ -66,3 +77,7 @@ class Remaining:
         while outer is not None and not self._policy.is_user(outer.f_code.co_filename):
             outer = outer.f_back
         return outer
+
+
+def _is_jit(word: str) -> bool:
+    return word.startswith("jit ")

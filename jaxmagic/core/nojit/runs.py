@@ -27,10 +27,12 @@ class Held(NamedTuple):
 class Run:
     """One run: of a function from its call to its return, or of the lines in a loop, once."""
 
-    __slots__ = ("held", "number", "way")
+    __slots__ = ("held", "number", "turn", "way")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.turn = False
+        """Whether it began by a loop's going round, so that its function's end is not its own."""
         self.held: dict[tuple[str, Position], Held] = {}
         self.way: list[int] = []
         """The lines that were told, in order."""
@@ -49,6 +51,13 @@ class Runs:
     def begin(self) -> Run:
         self.count += 1
         return Run(self.count - 1)
+
+    def turn(self, run: Run) -> Run:
+        """Ends a run where its loop goes round, and begins the next."""
+        self.end(run)
+        following = self.begin()
+        following.turn = True
+        return following
 
     def end(self, run: Run) -> None:
         way = tuple(run.way)

@@ -61,8 +61,7 @@ class ValueRecord:
                 return False
             _, run = self._running.get(id(frame)) or (runs, runs.begin())
             if any((store.name, store.position) in run.held for store, _ in found):  # the loop goes round
-                runs.end(run)
-                run = runs.begin()
+                run = runs.turn(run)
             self._running[id(frame)] = runs, run
             run.way.append(line)
             for store, arrays in found:
@@ -77,7 +76,8 @@ class ValueRecord:
             function, _ = self._function(frame)
             if function.returns:
                 self._hold(run, "return", function.position(frame.f_lasti), "returned", value)
-            run.way.append(-line)
+            if not run.turn:
+                run.way.append(-line)
             runs.end(run)
             return bool(run.held)
 
