@@ -48,6 +48,30 @@ def pass_down(closed: Any, extras: Sequence[Extra], *, counting: bool) -> Any:
     return closed_like(closed, jaxpr.replace(invars=[*jaxpr.invars, *variables(inside)], eqns=equations))
 
 
+def without_taps(closed: Any) -> Any:
+    """The program as it would be untapped, for where there can be no callbacks."""
+    jaxpr = opened(closed)
+    equations = [_without_taps(equation) for equation in jaxpr.eqns if equation.primitive is not tap_p]
+    effects = set().union(*(equation.effects for equation in equations))
+    return closed_like(closed, jaxpr.replace(eqns=equations, effects=effects))
+
+
+def _without_taps(equation: Any) -> Any:
+    if not any(map(has_tap, inner_jaxprs(equation))):
+        return equation
+    parameters = {key: _mapped(value) for key, value in equation.params.items()}
+    inner = inner_jaxprs(equation.replace(params=parameters))
+    # Of the effects the equation keeps those that some program inside still has.
+    effects = equation.effects & set().union(*(opened(jaxpr).effects for jaxpr in inner))
+    return equation.replace(params=parameters, effects=effects)
+
+
+def _mapped(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(map(_mapped, value)) if any(hasattr(each, "eqns") for each in value) else value
+    return without_taps(value) if hasattr(value, "eqns") else value
+
+
 def inner_jaxprs(equation: Any) -> list[Any]:
     """The jaxprs in an equation's parameters."""
     found = []

@@ -126,6 +126,11 @@ def forget_effects() -> None:
     _dispatch.runtime_tokens.clear()
 
 
+def is_for_export(lowering: dict[str, Any]) -> bool:
+    """Whether the keywords of a lowering say that its program is to be stored (`jax.export`)."""
+    return bool(getattr(lowering.get("lowering_parameters"), "for_export", False))
+
+
 def exclude_from_tracebacks(file: str) -> None:
     """Keeps a file of ours out of JAX's filtered tracebacks and out of the locations in its programs."""
     _traceback_util.register_exclusion(file)

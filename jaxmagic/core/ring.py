@@ -4,11 +4,14 @@ The buffers are made outside of every trace. One made inside of a trace would be
 has died, and fail in the user's code.
 """
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +29,8 @@ ROWS = 256
 
 _SAFE = {"jit", "scan", "while_body", "fori_loop", "cond", "switch"}
 """Purposes of traces whose programs may write to a buffer and are not transformed afterwards."""
+
+_REUSERS = (os.path.join("control_flow", "solves.py"), os.path.join("export", "_export.py"))
 
 _makers = ThreadPoolExecutor(1, "jaxmagic ring")
 """What JAX traces is known per thread; in this one it never traces anything."""
@@ -74,6 +79,8 @@ class Rings:
                 return f"it can't be written to under {purpose}"
         if getattr(self._local, "transformed", False):
             return "the function is called under a transformation"
+        if _is_reused():
+            return "JAX uses its program in several places, or stores it"
         if sum(array.size * array.dtype.itemsize for array in arrays) * ROWS > self._budget:
             return f"{ROWS} of these values are more than the budget"
         return None
@@ -112,6 +119,16 @@ class Rings:
             with limits.guard(f"the ring of {', '.join(name.name for name in ring.names)}"):
                 tracks.append(_track(ring))
         return tracks
+
+
+def _is_reused() -> bool:
+    """Whether JAX traces for a custom root or solve, which runs one program in many places, or for an export."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_REUSERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _made(names: tuple[Name, ...], shapes: list[tuple[tuple[int, ...], Any]]) -> _Ring:

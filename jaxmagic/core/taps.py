@@ -15,6 +15,7 @@ from jax import Array
 from jaxmagic.core import frames, jax_internals
 from jaxmagic.core.conditions import Condition, condition
 from jaxmagic.core.delivery import Site, TapStopped
+from jaxmagic.core.descent import has_tap, without_taps
 from jaxmagic.core.edits import Edits
 from jaxmagic.core.identity import fresh
 from jaxmagic.core.intake import Intake, receive
@@ -201,7 +202,11 @@ class Taps:
         __tracebackhide__ = True
         numbered = jaxpr
         with self._limits.guard("loop iterations of tapped values"):
-            numbered = number_loops(jaxpr)
+            if jax_internals.is_for_export(kwargs) and has_tap(jaxpr):
+                self._limits.add("exported functions: not tapped (a stored program can't hold a callback)")
+                numbered = without_taps(jaxpr)
+            else:
+                numbered = number_loops(jaxpr)
         return inner(*args, jaxpr=numbered, **kwargs)
 
     def _run(self, inner: Any, *args: Any, **kwargs: Any) -> Any:

@@ -91,6 +91,7 @@ mlir.register_lowering(tap_p, lower_tap)
 def _deliver_now(*operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...], **_: Any) -> list[Any]:
     """Outside every trace: the same payload, computed at once."""
     at = [i for i, kind in enumerate(kinds) if kind == "value"]
+    masks = [i for i, kind in enumerate(kinds) if kind == "active"]
     values = [jnp.asarray(operands[i]) for i in at]
     conditions = (*site.marks, site.gate) if site.gate else site.marks
     marks = [condition.holds(x, sum(lanes[i])) for condition in conditions for i, x in zip(at, values, strict=True)]
@@ -100,8 +101,15 @@ def _deliver_now(*operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]
         arrays = _reduce_now(value) if reduced else (value,)
         parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), lanes[i]))
         payload += [np.asarray(array) for array in arrays]
-    size = sum(array.nbytes for array in payload)
-    delivery = Delivery(tuple(parts), len(conditions), gated=site.gate is not None, way="read at once", bytes=size)
+    payload += [np.asarray(operands[i]) for i in masks]
+    delivery = Delivery(
+        parts=tuple(parts),
+        conditions=len(conditions),
+        gated=site.gate is not None,
+        active=tuple(lanes[i] for i in masks),
+        way="read at once",
+        bytes=sum(array.nbytes for array in payload),
+    )
     site.receive(site, delivery, payload)
     return []
 

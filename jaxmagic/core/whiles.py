@@ -7,10 +7,9 @@ from jax import lax
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.counters import counter_literal, counter_variable
-from jaxmagic.core.descent import Extra, closed_like, has_tap, inner_jaxprs, pass_down, split, variables
+from jaxmagic.core.descent import Extra, closed_like, has_tap, inner_jaxprs, pass_down, split, variables, without_taps
 from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.parameters import opened
-from jaxmagic.core.transport import tap_p
 
 
 class _Loop(NamedTuple):
@@ -78,7 +77,7 @@ def _apart(equation: Any, loop: _Loop, extras: list[Extra]) -> list[Any]:
         outvars=[*body.outvars, *following],
         eqns=[*asked, *steps, *body.eqns],
     )
-    silent = _without_taps(opened(loop.test))
+    silent = without_taps(opened(loop.test))
     silent = silent.replace(invars=[*silent.invars, counter_variable(running)])
     after = [*loop.body_constants, *loop.test_constants, *given]
     rebuilt = _rebuilt(equation, loop, silent, body, loop.test_constants, after, [counter])
@@ -148,12 +147,6 @@ def _now(atom: Any, given: dict[Any, Any]) -> Any:
 def _kept(variable: Any) -> Any:
     """A result that the program itself dropped, now that it is needed."""
     return jax_internals.new_variable(variable.aval) if jax_internals.is_dropped(variable) else variable
-
-
-def _without_taps(jaxpr: Any) -> Any:
-    equations = [equation for equation in jaxpr.eqns if equation.primitive is not tap_p]
-    effects = set().union(*(equation.effects for equation in equations))
-    return jaxpr.replace(eqns=equations, effects=effects)
 
 
 def _is_repeatable(test: Any) -> bool:
