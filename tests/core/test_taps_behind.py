@@ -106,12 +106,17 @@ def test_no_tracer_survives_a_trace_that_fails():
 
     function = jax.jit(fails)
     gc.collect()
-    before = len([each for each in gc.get_objects() if isinstance(each, Tracer)])
+    before = living_tracers()
     tapped = tap("d", function, jnp.ones(3))
     assert isinstance(tapped.error, TypeError)
     del tapped
     gc.collect()
-    assert len([each for each in gc.get_objects() if isinstance(each, Tracer)]) == before
+    assert living_tracers() == before
+
+
+def living_tracers() -> int:
+    # By type, since other tests' objects may answer `isinstance` with an error.
+    return sum(issubclass(type(each), Tracer) for each in gc.get_objects())
 
 
 def test_a_program_compiled_under_taps_reports_to_the_run_that_is_current():
