@@ -37,8 +37,7 @@ class Comparison:
             piece_of_statement(shell, flags.statement) if frame is None else piece_of_cell(shell, frame)
         )
         tolerance = Tolerance(flags.rtol, flags.atol)
-        whole = compile(self._piece.tree, "<cell>", "exec")
-        self._comparing = Comparing(whole, self._again, shell.user_ns, self._recorded, tolerance)
+        self._comparing = Comparing(self._piece.tree, self._again, shell.user_ns, self._recorded, tolerance)
 
     def run_compiled(self) -> None:
         """Says what will happen, then runs the cell with jit."""

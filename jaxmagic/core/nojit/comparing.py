@@ -1,19 +1,22 @@
 """Runs the same code with jit and without, from equal inputs, and says how the results differ."""
 
+import ast
+import re
 from collections.abc import Callable, MutableMapping
 from contextlib import nullcontext
-from types import CodeType
 from typing import Any, NamedTuple
 
 import jax
+import msgspec
 
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.nojit.clocks import VERDICT, unrepeatable
 from jaxmagic.core.nojit.compare import differences
 from jaxmagic.core.nojit.counted import operations_counted
 from jaxmagic.core.nojit.inputs import Inputs
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.ledger import Ledger
-from jaxmagic.core.nojit.numbers import AGREEING, Tolerance
+from jaxmagic.core.nojit.numbers import AGREEING, ORDER, Tolerance
 from jaxmagic.core.nojit.outcome import Outcome, items_of
 from jaxmagic.core.nojit.trail import Parting, Trail, first_parting, strange_before
 from jaxmagic.core.nojit.verdicts import Runs, verdict, worst_of
@@ -37,7 +40,7 @@ class Comparing:
     """One comparison: `run_compiled` before the user's own run, `comparison` after it.
 
     Args:
-        code: Of the cell.
+        tree: Of the cell.
         again: Runs it in the user's namespace, and returns its value.
         namespace: The user's variables.
         record: Runs a function under a recording of the compiled run; returns its report, result and error.
@@ -46,7 +49,7 @@ class Comparing:
 
     def __init__(
         self,
-        code: CodeType,
+        tree: ast.Module,
         again: Callable[[], Any],
         namespace: MutableMapping[str, Any],
         record: Callable[[Callable[[], Any]], tuple[Report, Any, BaseException | None]],
@@ -57,7 +60,8 @@ class Comparing:
         self._tolerance = tolerance
         self._policy = Policy()
         self._namespace = namespace
-        self._inputs = Inputs(code, namespace)
+        self._unrepeatable = unrepeatable(tree)
+        self._inputs = Inputs(compile(tree, "<cell>", "exec"), namespace)
         self._given = self._inputs.copied()
         self._spare = self._inputs.copied()
         self._jit: Once | None = None
@@ -88,14 +92,14 @@ class Comparing:
         assert self._jit is not None
         plain = self._outcome({}, value, error, _running(report))
         jit = self._jit.outcome
-        found = () if jit.error or plain.error else differences(jit, plain, self._tolerance)
-        parting, agrees = None, False
+        found = () if jit.error or plain.error else self._differences(jit, plain)
+        parting, rounding, agrees = None, None, False
         events = trail.events if trail is not None else []
         if worst_of(found) not in ("equal", "type differs"):
             with limits.guard("the line where the runs part"):
-                parting, agrees = self._parting(events, plain, found, limits)
+                parting, rounding, agrees = self._parting(events, plain, found, limits)
         strange = strange_before(events, parting)
-        runs = Runs(jit, plain, found, self._jit.findings, parting, strange, agrees)
+        runs = Runs(jit, plain, found, self._jit.findings, parting, rounding, strange, agrees)
         return Comparison(
             left="with jit",
             right=f"without jit ({report.nojit.scope})" if report.nojit else "without jit",
@@ -110,18 +114,31 @@ class Comparing:
 
     def _parting(
         self, events: list, plain: Outcome, found: tuple[Difference, ...], limits: Limits
-    ) -> tuple[Parting | None, bool]:
-        """Runs a third time, with jit and taps: where the values part, and whether the results still differ."""
+    ) -> tuple[Parting | None, Parting | None, bool]:
+        """Runs a third time, with jit and taps.
+
+        Returns:
+            Where the values part as they do in the results, where they first do at all, and whether the results of
+            this run agree with those without jit.
+        """
         series, outcome = self._run_tapped(limits)
-        again = differences(outcome, plain, self._tolerance)
+        again = self._differences(outcome, plain)
         agrees = worst_of(found) == "different" and worst_of(again) in AGREEING
         if agrees:
-            return None, True
-        for at_least in (worst_of(found), "rounding"):
-            parting = first_parting(events, series, self._tolerance, at_least)
-            if parting is not None:
-                return parting, False
-        return None, False
+            return None, None, True
+        worst = worst_of(found)
+        rounding = first_parting(events, series, self._tolerance, "rounding")
+        parting = first_parting(events, series, self._tolerance, worst) if worst in ORDER else None
+        return parting or rounding, rounding, False
+
+    def _differences(self, jit: Outcome, plain: Outcome) -> tuple[Difference, ...]:
+        """One for each name; what is never the same twice says so instead of how far it is apart."""
+        return tuple(
+            msgspec.structs.replace(each, verdict=VERDICT)
+            if each.verdict != "equal" and _variable(each.name) in self._unrepeatable
+            else each
+            for each in differences(jit, plain, self._tolerance)
+        )
 
     def _run_tapped(self, limits: Limits) -> tuple[tuple[Series, ...], Outcome]:
         after = dict(self._namespace)
@@ -149,6 +166,12 @@ class Comparing:
         items, hidden = items_of(variables, self._policy.owns)
         said = "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return Outcome(items, said, seconds, hidden)
+
+
+def _variable(path: str) -> str:
+    """The variable at the beginning of a path: `state` of `state.params['w']`."""
+    found = re.match(r"\w+", path.removeprefix("len("))
+    return found[0] if found else path
 
 
 def _jit_on() -> Any:

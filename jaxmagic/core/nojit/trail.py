@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nojit.arrays import sightings
-from jaxmagic.core.nojit.numbers import ORDER, Tolerance, distance
+from jaxmagic.core.nojit.numbers import ORDER, REASSOCIATED, Tolerance, distance
 from jaxmagic.core.policy import Policy
 from jaxmagic.core.series import Series
 from jaxmagic.core.stored import stored_values
@@ -97,6 +98,17 @@ class Parting(NamedTuple):
     jit: np.ndarray
     loop: tuple[int, ...]
     """Iteration of each loop around it, outermost first."""
+    gap: float = 0.0
+    scale: float = 0.0
+    """The largest finite element of all arrays up to here."""
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the difference is no more than rounding of the numbers that the value was made from."""
+        dtype = self.event.value.dtype
+        if dtype.kind in "biu":
+            return False
+        return self.gap <= REASSOCIATED * float(jnp.finfo(dtype).eps) * self.scale
 
 
 def first_parting(
@@ -112,7 +124,9 @@ def first_parting(
     """
     tapped = {(one.name.function, one.name.name, one.name.span.line): one for one in series if one.name.span}
     values: dict[int, dict[int, tuple[Any, tuple[int, ...]]]] = {}
+    scale = 0.0
     for event in events:
+        scale = max(scale, _largest(event.value))
         one = tapped.get((event.function, event.name, event.span.line))
         if one is None:
             continue
@@ -121,10 +135,17 @@ def first_parting(
         found = values[id(one)].get(event.step)
         if found is None or found[0].shape != event.value.shape:
             continue
-        verdict = distance(found[0], event.value, tolerance).verdict
-        if ORDER.index(verdict) >= ORDER.index(at_least):
-            return Parting(event, verdict, *found)
+        apart = distance(found[0], event.value, tolerance)
+        if ORDER.index(apart.verdict) >= ORDER.index(at_least):
+            return Parting(event, apart.verdict, *found, apart.max_abs or 0.0, scale)
     return None
+
+
+def _largest(array: np.ndarray) -> float:
+    if array.dtype.kind not in "fV" or not array.size:
+        return 0.0
+    numbers = np.abs(array.astype(np.float64))
+    return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
 
 def _by_step(series: Series) -> dict[int, tuple[Any, tuple[int, ...]]]:

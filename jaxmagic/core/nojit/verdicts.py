@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxmagic.core.nojit.numbers import ORDER, worse
+from jaxmagic.core.nojit.clocks import VERDICT
+from jaxmagic.core.nojit.numbers import ORDER, ULPS, worse
 from jaxmagic.core.nojit.outcome import Outcome
 from jaxmagic.core.nojit.trail import Event, Parting
 from jaxmagic.records import Difference, Finding
@@ -24,6 +25,8 @@ class Runs(NamedTuple):
     findings: tuple[Finding, ...] = ()
     """In the compiled run."""
     parting: Parting | None = None
+    rounding: Parting | None = None
+    """Where they part by no more than rounding, before that."""
     strange: Event | None = None
     """The first array with a NaN or an infinity without jit."""
     traced_afresh_agrees: bool = False
@@ -31,7 +34,7 @@ class Runs(NamedTuple):
 
 
 def worst_of(differences: Sequence[Difference]) -> str:
-    return reduce(worse, (each.verdict for each in differences), "equal")
+    return reduce(worse, (each.verdict for each in differences if each.verdict != VERDICT), "equal")
 
 
 def verdict(runs: Runs) -> str:
@@ -53,6 +56,22 @@ def verdict(runs: Runs) -> str:
         )
     if runs.strange is not None and _is_strange_only_without_jit(runs, worst):
         return _of_strange(runs, runs.strange)
+    return _of_difference(runs, worst)
+
+
+def _of_difference(runs: Runs, worst: str) -> str:
+    parting = runs.parting
+    if parting is not None and parting.is_noise:
+        return (
+            f"Rounding that the code amplifies: {_event(parting.event)} differs by {parting.gap:.2g}, which is "
+            f"rounding beside values of up to {parting.scale:.3g}, and what follows makes much of it: {_names(runs, worst)}."
+        )
+    if parting is not None and runs.rounding is not None and runs.rounding.event is not parting.event:
+        return (
+            f"A real difference, or rounding that has grown: {_names(runs, worst)}. The runs part by rounding at "
+            f"{_event(runs.rounding.event)}{_step(runs.rounding)}, and by more at "
+            f"{_event(parting.event)}{_step(parting)}."
+        )
     return (
         f"A real difference: {_names(runs, worst)}, more than rounding or another order of operations explains."
         f"{_where(runs)}"
@@ -85,7 +104,8 @@ def _of_rounding(runs: Runs, worst: str) -> str:
     ulps = max((each.max_ulp or 0.0 for each in runs.differences if each.verdict == worst), default=0.0)
     relative = max((each.max_rel or 0.0 for each in runs.differences), default=0.0)
     if worst == "rounding":
-        return f"Equal to rounding: {_names(runs, worst)} by at most {ulps:g} ulp (the last bits).{_where(runs)}"
+        by = f"{ulps:g} ulp (the last bits)" if ulps <= ULPS else f"{relative:.2g} of the largest element"
+        return f"Equal to rounding: {_names(runs, worst)} by at most {by}.{_where(runs)}"
     if worst == "within tolerance":
         return f"Equal within the tolerance given: {_names(runs, worst)}, by {relative:.2g} of the largest element."
     return (
@@ -100,7 +120,7 @@ def _side_effect(runs: Runs) -> str:
         where = f" (line {frozen.span.line})" if frozen.span else ""
         return f"A Python side effect: {frozen.title}{where}. Compiled code runs Python only while it is traced."
     python = [each for each in runs.differences if each.left is None and each.right is None]
-    python = [each for each in python if each.verdict not in ORDER]
+    python = [each for each in python if each.verdict not in (*ORDER, VERDICT)]
     if not python:
         return ""
     told = "; ".join(f"{each.name}: {each.verdict}" for each in python[:3])
@@ -132,7 +152,7 @@ def _results_are_strange(runs: Runs) -> bool:
 
 def _names(runs: Runs, worst: str) -> str:
     names = [f"`{each.name}`" for each in runs.differences if each.verdict == worst]
-    names = names or [f"`{each.name}`" for each in runs.differences if each.verdict not in ORDER]
+    names = names or [f"`{each.name}`" for each in runs.differences if each.verdict not in (*ORDER, VERDICT)]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more} differ{'s' if len(names) == 1 else ''}"
 
@@ -140,9 +160,11 @@ def _names(runs: Runs, worst: str) -> str:
 def _where(runs: Runs) -> str:
     if runs.parting is None:
         return ""
-    event = runs.parting.event
-    step = f", step {', '.join(str(at + 1) for at in runs.parting.loop)} of the loop" if runs.parting.loop else ""
-    return f" They part at {_event(event)}{step}."
+    return f" They part at {_event(runs.parting.event)}{_step(runs.parting)}."
+
+
+def _step(parting: Parting) -> str:
+    return f", step {', '.join(str(at + 1) for at in parting.loop)} of the loop" if parting.loop else ""
 
 
 def _event(event: Event) -> str:

@@ -125,6 +125,23 @@ def test_a_real_difference_is_one(shell: InteractiveShell):
     assert found.differences[-1].max_abs == 1.0
 
 
+def test_a_clock_is_not_a_difference(shell: InteractiveShell):
+    cell = "import time\nbegan = time.perf_counter()\ny = jax.jit(lambda x: x)(1)\nspent = time.perf_counter() - began"
+    found = compare(shell, cell)
+    assert verdicts(found) == {"began": "never the same twice", "spent": "never the same twice", "y": "type differs"}
+    assert found.verdict.startswith("Equal values")
+
+
+def test_rounding_that_the_code_amplifies_is_not_a_bug(shell: InteractiveShell):
+    cell = (
+        "@jax.jit\ndef f(x):\n    a = jnp.sin(x) * 3.3 + 0.1\n    s = a.sum()\n"
+        "    noise = s - (a * 1.1).sum() / 1.1\n    out = noise * 1e8\n    return out\nz = f(jnp.linspace(0, 1, 1000))"
+    )
+    found = compare(shell, cell)
+    if not found.verdict.startswith("Equal"):
+        assert found.verdict.startswith("Rounding that the code amplifies: `noise` on line 6 of f differs by ")
+
+
 def test_code_that_only_works_without_jit_is_told_so(shell: InteractiveShell):
     found = compare(shell, "@jax.jit\ndef f(x):\n    return x if x > 0 else -x\ny = f(-1.0)")
     assert found.verdict.startswith("This code only works without jit; with jit it raises TracerBoolConversionError: ")
