@@ -111,6 +111,11 @@ def test_a_host_function_sees_each_value_and_its_result_flows_on(kernel: Kernel)
     assert printed(kernel, "print(bool((frozen == w).all()), len(seen))") == "True 5"
 
 
+def test_a_ring_keeps_the_values_of_a_long_loop_on_the_device(kernel: Kernel):
+    kernel.run("%%jaxtap -q -o t w --ring\nringed, _ = train(w, xs)")
+    assert printed(kernel, "print(t['step.w@10'].values.shape, bool((ringed == plain_w).all()))") == "(5, 3) True"
+
+
 def test_the_line_form_taps_one_statement(kernel: Kernel):
     kernel.run("%jaxtap -q -o t loss -- train(w, xs[:2])")
     assert printed(kernel, "print(t)") == "loss: 2 events, 2 kept"
@@ -124,6 +129,7 @@ def test_the_line_form_taps_one_statement(kernel: Kernel):
         ("loss --call missing", "NameError"),
         ("loss --call 3", "--call takes a function"),
         ("loss --fast", "unrecognized arguments: --fast"),
+        ("loss --ring --grad", "a ring is read after the program has ended"),
     ],
 )
 def test_bad_flags_are_usage_errors_and_the_cell_does_not_run(kernel: Kernel, flags: str, said: str):

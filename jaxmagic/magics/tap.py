@@ -34,6 +34,9 @@ class TapMagics(ReportMagics):
     )
     @argument("--set", dest="replace", action="append", default=[], metavar="NAME=EXPR", help="replace a value")
     @argument("--call", metavar="FUNCTION", help="host function that sees each value; what it returns flows on")
+    @argument(
+        "--ring", action="store_true", help="loops of a million steps: values wait on the device"
+    )
     @report_flags
     @no_var_expand
     @line_cell_magic
@@ -84,9 +87,12 @@ class TapMagics(ReportMagics):
                 last=flags.last,
                 replace=dict(_replacement(text, names) for text in flags.replace),
                 call=_function(flags.call, names) if flags.call else None,
+                ring=flags.ring,
             )
         except SyntaxError as error:
             raise UsageError(f"%%jaxtap: {error.text!r} is not an expression: {error.msg}.") from None
+        except ValueError as error:
+            raise UsageError(f"%%jaxtap: {error}.") from None
 
 
 def _replacement(text: str, names: dict[str, Any]) -> tuple[str, Any]:
