@@ -64,7 +64,8 @@ def _of_difference(runs: Runs, worst: str) -> str:
     if parting is not None and parting.is_noise:
         return (
             f"Rounding that the code amplifies: {_event(parting.event)} differs by {parting.gap:.2g}, which is "
-            f"rounding beside values of up to {parting.scale:.3g}, and what follows makes much of it: {_names(runs, worst)}."
+            f"rounding beside values of up to {parting.scale:.3g}, and what follows makes much of it: "
+            f"{_names(runs, worst)}."
         )
     if parting is not None and runs.rounding is not None and runs.rounding.event is not parting.event:
         return (
