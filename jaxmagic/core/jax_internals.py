@@ -20,9 +20,9 @@ from jax._src import dispatch as _dispatch
 from jax._src import sharding_impls as _sharding_impls
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
-from jax._src.state import types as _state_types
 from jax._src import xla_bridge as _xla_bridge
 from jax._src.lax import control_flow as _control_flow
+from jax._src.state import types as _state_types
 
 # Not from `jax.extend.core`: importing that brings in Pallas, which since JAX 0.12 adds to the key of every trace
 # cache, so that all functions compiled before would be traced and compiled again.
