@@ -4,10 +4,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from jaxmagic.core.frames import watch
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.lines import LineRecord
-from jaxmagic.core.policy import Policy
+from jaxmagic.core.lines.frames import watch
+from jaxmagic.core.lines.record import LineRecord
+from jaxmagic.core.source.policy import Policy
 
 
 def sum_of_squares(iterations: int) -> int:

@@ -16,8 +16,8 @@ from jax import lax
 from rounds import Row, print_table, ratio, seconds
 
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.taps import TapOptions, Taps
 
 FEW, MANY, VERY_MANY = 1_000, 10_000, 300_000
 X = jnp.ones(200)

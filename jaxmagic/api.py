@@ -8,16 +8,16 @@ from typing import Any, Self
 
 from jaxmagic import text
 from jaxmagic.core.cells import Cells
-from jaxmagic.core.delivery import TapStopped as TapStopped
 from jaxmagic.core.names import names_of
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.core.rules import RuleInfo
 from jaxmagic.core.rules import rules as _rules
-from jaxmagic.core.series import Series
 from jaxmagic.core.session import Session
 from jaxmagic.core.tapping import Tapped, Tapping
-from jaxmagic.core.taps import TapOptions
+from jaxmagic.core.taps.delivery import TapStopped as TapStopped
+from jaxmagic.core.taps.series import Series
+from jaxmagic.core.taps.taps import TapOptions
 from jaxmagic.records import Report
 
 
@@ -149,8 +149,8 @@ def tap(*names: str, modules: Sequence[str] = (), backend: str | None = None, **
         *names: `"loss"`, `"step.w"`, `"model.*"`, `"params['w1']"`; none: every array of your functions, in a budget.
         modules: Installed packages to treat as your own code.
         backend: Device for new arrays and computations: `cpu`, `gpu:1`.
-        **options: The fields of `jaxmagic.core.taps.TapOptions`: `grad`, `keep`, `when`, `stop_when`, `alert`, `every`,
-            `first`, `last`, `replace`, `call`, `budget`.
+        **options: The fields of `jaxmagic.core.taps.taps.TapOptions`: `grad`, `keep`, `when`, `stop_when`, `alert`,
+            `every`, `first`, `last`, `replace`, `call`, `ring`, `budget`.
 
     Returns:
         A `Tap`: context manager and decorator; after it, `t["loss"].values` is an array of `[steps, *shape]`, and

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from jaxmagic.core.trimming import shortened_listing, trimmed
+from jaxmagic.core.programs.trimming import shortened_listing, trimmed
 from jaxmagic.records import PROTOCOL, Compiled, Listing, Payload, Report, Trace
 
 MOST_BYTES = 600_000

@@ -16,9 +16,9 @@ import numpy as np
 
 from jaxmagic.core import host_calls, jax_internals
 from jaxmagic.core.host_calls import Function, HostCall, Use
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.positions import user_frame
-from jaxmagic.core.source import position
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.positions import user_frame
+from jaxmagic.core.source.spans import position
 
 __all__ = ["barrier_wait", "call", "id_print", "id_tap"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.series import Arrival, Name
+from jaxmagic.core.taps.series import Arrival, Name
 from jaxmagic.records import Live, Source, TapEvent, TapSeries
 
 PAUSE = 0.1

@@ -8,22 +8,23 @@ from types import FrameType
 
 import msgspec
 
-from jaxmagic.core import frames, rules
-from jaxmagic.core.aliases import Aliases
-from jaxmagic.core.capture import Capture
+from jaxmagic.core import rules
+from jaxmagic.core.capture.capture import Capture
+from jaxmagic.core.capture.entries import Stale
+from jaxmagic.core.capture.seconds import Seconds as Spent
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
-from jaxmagic.core.entries import Stale
 from jaxmagic.core.limits import Deliberate
-from jaxmagic.core.lines import LineRecord
-from jaxmagic.core.listeners import Listeners, Patient
+from jaxmagic.core.lines import frames
+from jaxmagic.core.lines.aliases import Aliases
+from jaxmagic.core.lines.listeners import Listeners, Patient
+from jaxmagic.core.lines.record import LineRecord
 from jaxmagic.core.nojit.budget import OverBudget
 from jaxmagic.core.nojit.experiment import Experiment
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.nojit.steps import Progress
 from jaxmagic.core.nojit.trail import Trail
-from jaxmagic.core.seconds import Seconds as Spent
 from jaxmagic.core.session import Session
 from jaxmagic.records import Compiled, Finding, NoJit, Report, Seconds
 

@@ -15,14 +15,14 @@ import msgspec
 from jaxmagic import __version__
 from jaxmagic.core import backends, host_calls, jax_internals
 from jaxmagic.core.cells import Cells
-from jaxmagic.core.explain import explain
+from jaxmagic.core.failures.explain import explain
+from jaxmagic.core.failures.provenance import Written
+from jaxmagic.core.failures.tracebacks import Tracebacks
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.prints import PrintRecord
-from jaxmagic.core.provenance import Written
-from jaxmagic.core.results import described
+from jaxmagic.core.output.prints import PrintRecord
+from jaxmagic.core.output.results import described
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.sources import with_sources
-from jaxmagic.core.tracebacks import Tracebacks
 from jaxmagic.records import Failure, Finding, Report, Seconds, Versions
 
 T = TypeVar("T")

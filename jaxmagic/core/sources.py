@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 
 from jaxmagic.core.cells import Cells
-from jaxmagic.core.texts import source_record
+from jaxmagic.core.source.texts import source_record
 from jaxmagic.records import Report, Source, Span
 
 

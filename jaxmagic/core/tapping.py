@@ -8,11 +8,11 @@ import msgspec
 
 from jaxmagic.core import rules
 from jaxmagic.core.cells import Cells
-from jaxmagic.core.delivery import TapStopped
-from jaxmagic.core.series import Arrival, Series
 from jaxmagic.core.session import Session
 from jaxmagic.core.sources import sources
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.taps.delivery import TapStopped
+from jaxmagic.core.taps.series import Arrival, Series
+from jaxmagic.core.taps.taps import TapOptions, Taps
 from jaxmagic.records import Evidence, Finding, Report, Seconds, Source
 
 SAVED_ELEMENTS = 20_000

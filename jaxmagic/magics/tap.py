@@ -10,7 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from jaxmagic.magics.base import ReportMagics, bare, report_flags
 
 if TYPE_CHECKING:
-    from jaxmagic.core.taps import TapOptions
+    from jaxmagic.core.taps.taps import TapOptions
     from jaxmagic.magics.cell import CellRun
 
 
@@ -34,9 +34,7 @@ class TapMagics(ReportMagics):
     )
     @argument("--set", dest="replace", action="append", default=[], metavar="NAME=EXPR", help="replace a value")
     @argument("--call", metavar="FUNCTION", help="host function that sees each value; what it returns flows on")
-    @argument(
-        "--ring", action="store_true", help="loops of a million steps: values wait on the device"
-    )
+    @argument("--ring", action="store_true", help="loops of a million steps: values wait on the device")
     @report_flags
     @no_var_expand
     @line_cell_magic
@@ -71,8 +69,8 @@ class TapMagics(ReportMagics):
         return TapRun(self.ipython, flags, session)
 
     def _options(self, flags: argparse.Namespace) -> "TapOptions":
-        from jaxmagic.core.conditions import condition
-        from jaxmagic.core.taps import TapOptions
+        from jaxmagic.core.taps.conditions import condition
+        from jaxmagic.core.taps.taps import TapOptions
 
         names = self.ipython.user_ns
         try:

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 
-from jaxmagic.core.capture import Capture
-from jaxmagic.core.entries import Stale
+from jaxmagic.core.capture.capture import Capture
+from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.limits import Limits
 from jaxmagic.records import Compiled, Trace
 

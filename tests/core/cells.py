@@ -8,10 +8,10 @@ from textwrap import dedent
 from types import FrameType
 from typing import Any, NamedTuple
 
-from jaxmagic.core.frames import watch
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.lines import LineRecord
-from jaxmagic.core.policy import Policy
+from jaxmagic.core.lines.frames import watch
+from jaxmagic.core.lines.record import LineRecord
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import Call, Hint
 
 _numbers = itertools.count(1)

@@ -11,9 +11,9 @@ from typing import Any
 
 import jax
 
-from jaxmagic.core.explain import explain
+from jaxmagic.core.failures.explain import explain
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.source import text_of
+from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Failure, Finding, Span
 
 _numbers = itertools.count()

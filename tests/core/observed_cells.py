@@ -7,7 +7,7 @@ from failing_cells import Notebook, replaced
 
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.recording import Options, Recording
-from jaxmagic.core.source import text_of
+from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Finding, Report
 
 

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.series import Series
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.series import Series
+from jaxmagic.core.taps.taps import TapOptions, Taps
 
 
 class Event(NamedTuple):

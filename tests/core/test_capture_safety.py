@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.capture import Capture
+from jaxmagic.core.capture.capture import Capture
 from jaxmagic.core.limits import Limits
 from tests.core.captures import STEP, Notebook, is_user
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.export import export
 
-from jaxmagic.core.costs import constants, cost
+from jaxmagic.core.programs.costs import constants, cost
 from jaxmagic.records import Constant, Cost
 
 

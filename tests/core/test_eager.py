@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxpr_as_fun
 
-from jaxmagic.core.eager import EagerRecord
 from jaxmagic.core.jax_internals import PIECES
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
+from jaxmagic.core.programs.eager import EagerRecord
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.wrapping import wrapped
 
 

@@ -8,11 +8,11 @@ import pytest
 from cells import run_cell
 from failing_cells import failed
 
-from jaxmagic.core.explain import MOST_CHARACTERS, explain
+from jaxmagic.core.failures.explain import MOST_CHARACTERS, explain
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
 from jaxmagic.core.rules import rules
-from jaxmagic.core.source import text_of
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Failure, Hint
 
 IMPORTS = "import jax, jax.numpy as jnp\n"

@@ -13,8 +13,8 @@ import coverage
 import pytest
 import walks
 
-from jaxmagic.core.frames import Watcher, watch
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.lines.frames import Watcher, watch
 
 HAS_MONITORING = sys.version_info >= (3, 12)
 before_312 = pytest.mark.skipif(HAS_MONITORING, reason="sys.settrace is used on Python 3.11 only")

@@ -13,7 +13,7 @@ import pytest
 
 from jaxmagic.core import host_callback as hcb
 from jaxmagic.core import host_calls, jax_internals
-from jaxmagic.core.source import text_of
+from jaxmagic.core.source.spans import text_of
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.taps import TapOptions, Taps
 
 
 def test_no_value_is_lost_while_a_live_view_sorts_in_what_came():

@@ -141,7 +141,7 @@ def test_a_hook_that_raises_leaves_a_line_in_the_limits_and_the_users_result(pie
     def fail(*args):
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr(f"jaxmagic.core.lines.{piece}", fail)
+    monkeypatch.setattr(f"jaxmagic.core.lines.record.{piece}", fail)
     cell = run_cell("def f(x):\n    y = x + 1\n    return y\nout = float(jax.jit(f)(1.0))", JAX)
     assert cell.error is None
     assert cell.names["out"] == 2.0

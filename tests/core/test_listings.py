@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxmagic.core.listings import hlo_listing, stablehlo_listing
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.trimming import shortened_listing
+from jaxmagic.core.programs.listings import hlo_listing, stablehlo_listing
+from jaxmagic.core.programs.trimming import shortened_listing
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import Instruction, Listing, Span
 from tests.core.sample_programs import SAMPLES
 

@@ -10,7 +10,7 @@ import pytest
 from jaxmagic.core import live
 from jaxmagic.core.live import LiveFeed
 from jaxmagic.core.tapping import Tapping
-from jaxmagic.core.taps import TapOptions
+from jaxmagic.core.taps.taps import TapOptions
 from jaxmagic.records import Live
 
 

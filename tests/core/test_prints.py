@@ -3,7 +3,7 @@
 import pytest
 from observed_cells import watched
 
-from jaxmagic.core.source import text_of
+from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Printed
 
 IMPORTS = "import jax, jax.numpy as jnp, numpy as np\n"

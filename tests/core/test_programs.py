@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from jax.extend.core import Primitive
 
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.programs import program
-from jaxmagic.core.trimming import size, trimmed
+from jaxmagic.core.programs.programs import program
+from jaxmagic.core.programs.trimming import size, trimmed
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import Equation, Program, Region, Span
 from tests.core.sample_programs import SAMPLES, clipped, traced
 
@@ -294,7 +294,7 @@ def test_shard_map_and_pmap_on_eight_devices_are_regions():
     code = """
 import jax, jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
-from jaxmagic.core.programs import program
+from jaxmagic.core.programs.programs import program
 mesh = jax.sharding.Mesh(jax.devices(), ("x",))
 sharded = jax.shard_map(lambda x: jax.lax.psum(jnp.sin(x), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
 shown = program(jax.jit(sharded).trace(jnp.ones(16)).jaxpr, is_user=lambda file: file == "<string>")

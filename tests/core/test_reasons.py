@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from jaxmagic.core.capture import Capture
+from jaxmagic.core.capture.capture import Capture
 from jaxmagic.core.limits import Limits
 from jaxmagic.records import Reason
 from tests.core.captures import Notebook, is_user

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from jaxmagic.core.ring import ROWS
-from jaxmagic.core.taps import TapOptions
+from jaxmagic.core.taps.ring import ROWS
+from jaxmagic.core.taps.taps import TapOptions
 from tests.core.tapping import Event, tap
 
 

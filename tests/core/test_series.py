@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jaxmagic.core.keeping import Keeper
-from jaxmagic.core.series import plain
-from jaxmagic.core.summaries import SAMPLE, combine, reduce, summarize, summary_of
+from jaxmagic.core.taps.keeping import Keeper
+from jaxmagic.core.taps.series import plain
+from jaxmagic.core.taps.summaries import SAMPLE, combine, reduce, summarize, summary_of
 from jaxmagic.records import TapSeries
 from tests.core.tapping import tap
 

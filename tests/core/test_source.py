@@ -12,9 +12,10 @@ import numpy
 import pytest
 
 import jaxmagic.records
-from jaxmagic.core import source, syntax
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.stores import parameters, stores
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source import syntax
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.stores import parameters, stores
 from jaxmagic.records import Span
 
 TEXT: str = '''\

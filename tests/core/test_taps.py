@@ -11,9 +11,9 @@ import pytest
 from jax import lax
 
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.series import Arrival
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.series import Arrival
+from jaxmagic.core.taps.taps import TapOptions, Taps
 from tests.core.tapped_programs import body, cumulate, layer, mean_square
 from tests.core.tapping import Event, tap
 
@@ -84,7 +84,7 @@ def test_without_names_every_variable_is_tapped():
 
 
 def test_the_budget_of_a_tap_without_names_is_stated(monkeypatch):
-    monkeypatch.setattr("jaxmagic.core.staging.MOST_NAMES", 2)
+    monkeypatch.setattr("jaxmagic.core.taps.staging.MOST_NAMES", 2)
     tapped = tap("", jax.jit(mean_square), jnp.ones((2, 2)), jnp.ones((3, 2)))
     assert len(names(tapped)) == 2
     assert tapped.limits == ("without names the first 2 variables are tapped; name those that are missing (×2)",)

@@ -175,8 +175,8 @@ def test_an_interrupt_in_a_loop_ends_it_and_keeps_what_came(tmp_path):
             import jax, jax.numpy as jnp
             from jax import lax
             from jaxmagic.core.limits import Limits
-            from jaxmagic.core.policy import Policy
-            from jaxmagic.core.taps import TapOptions, Taps
+            from jaxmagic.core.source.policy import Policy
+            from jaxmagic.core.taps.taps import TapOptions, Taps
 
             def step(c, x):
                 d = jnp.tanh(c @ c)

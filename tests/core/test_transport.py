@@ -11,11 +11,11 @@ import pytest
 from jax import lax
 from jax.core import eval_jaxpr
 
-from jaxmagic.core.conditions import INF, NAN, condition
-from jaxmagic.core.delivery import Delivery, Parcel, Site
-from jaxmagic.core.loops import number_loops
-from jaxmagic.core.packing import layout_of, pack, unpack
-from jaxmagic.core.transport import tap
+from jaxmagic.core.taps.conditions import INF, NAN, condition
+from jaxmagic.core.taps.delivery import Delivery, Parcel, Site
+from jaxmagic.core.taps.loops import number_loops
+from jaxmagic.core.taps.packing import layout_of, pack, unpack
+from jaxmagic.core.taps.transport import tap
 from jaxmagic.records import Summary
 
 

@@ -15,8 +15,8 @@ import pytest
 from flax import nnx
 from jax.core import ShapedArray
 
-from jaxmagic.core.transforms import is_tracing, transforms
-from jaxmagic.core.values import MOST_PARTS, aval_from, aval_of, leaves
+from jaxmagic.core.lines.transforms import is_tracing, transforms
+from jaxmagic.core.lines.values import MOST_PARTS, aval_from, aval_of, leaves
 from jaxmagic.records import Aval, Leaf
 
 

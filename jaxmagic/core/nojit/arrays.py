@@ -8,9 +8,9 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.containers import Owns, children
-from jaxmagic.core.summaries import summarize
-from jaxmagic.core.values import aval_from, aval_of
+from jaxmagic.core.lines.containers import Owns, children
+from jaxmagic.core.lines.values import aval_from, aval_of
+from jaxmagic.core.taps.summaries import summarize
 from jaxmagic.records import Aval, Summary
 
 COPIED = 512

@@ -20,9 +20,9 @@ from jaxmagic.core.nojit.numbers import AGREEING, ORDER, Tolerance
 from jaxmagic.core.nojit.outcome import Outcome, items_of
 from jaxmagic.core.nojit.trail import Parting, Trail, first_parting, strange_before
 from jaxmagic.core.nojit.verdicts import Runs, verdict, worst_of
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.series import Series
-from jaxmagic.core.taps import TapOptions, Taps
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.series import Series
+from jaxmagic.core.taps.taps import TapOptions, Taps
 from jaxmagic.records import Comparison, Difference, Finding, Report
 
 VALUE = "the cell's value"

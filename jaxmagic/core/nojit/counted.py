@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.counting import after_each_call
+from jaxmagic.core.capture.counting import after_each_call
 from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.wrapping import wrapped
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from jaxmagic.core.frames import Listener, Watcher
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.lines.frames import Listener, Watcher
 from jaxmagic.core.nojit.budget import Budget
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.ledger import Ledger
@@ -16,7 +16,7 @@ from jaxmagic.core.nojit.steps import Progress, Steps
 from jaxmagic.core.nojit.switch import Switch
 from jaxmagic.core.nojit.trail import Trail
 from jaxmagic.core.nojit.values import ValueRecord
-from jaxmagic.core.policy import Policy
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import NoJit
 
 

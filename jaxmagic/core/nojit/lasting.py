@@ -9,7 +9,7 @@ from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.nojit.scope import NoJitOptions, Scope
 from jaxmagic.core.nojit.steps import Steps
 from jaxmagic.core.nojit.switch import Switch
-from jaxmagic.core.policy import Policy
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import NoJit
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from jaxmagic.core import syntax
-from jaxmagic.core.ownership import IsUser, Subject
+from jaxmagic.core.capture.ownership import IsUser, Subject
+from jaxmagic.core.source import syntax
 from jaxmagic.records import LineCost, RanInPython, Span
 
 MOST_LINES = 200

@@ -6,8 +6,8 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.attributes import MISSING, attribute, class_attribute
-from jaxmagic.core.ownership import IsUser, Subject, subject_of
+from jaxmagic.core.capture.ownership import IsUser, Subject, subject_of
+from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute
 
 _MOST_FUNCTIONS = 400
 """Functions looked at to find out whether one leads to another."""

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from jaxmagic.core.containers import Owns, children
+from jaxmagic.core.lines.containers import Owns, children
+from jaxmagic.core.lines.values import aval_of
 from jaxmagic.core.nojit.arrays import on_host
-from jaxmagic.core.values import aval_of
 from jaxmagic.records import Aval
 
 MOST = 2_000

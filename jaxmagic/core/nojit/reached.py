@@ -6,8 +6,8 @@ from types import FrameType
 from typing import Any
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.lines.transforms import transforms
 from jaxmagic.core.nojit.matching import Targets
-from jaxmagic.core.transforms import transforms
 
 
 class Reached:

@@ -4,10 +4,10 @@ import threading
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from jaxmagic.core import syntax
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.source import position
-from jaxmagic.core.transforms import transforms
+from jaxmagic.core.lines.transforms import transforms
+from jaxmagic.core.source import syntax
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.spans import position
 from jaxmagic.records import Span, StillTraced
 
 MOST = 100

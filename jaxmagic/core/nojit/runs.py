@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from jaxmagic.core.lines.ways import Role
 from jaxmagic.core.nojit.arrays import Sighting
-from jaxmagic.core.stores import Position
-from jaxmagic.core.ways import Role
+from jaxmagic.core.source.stores import Position
 
 FIRST = LAST = 3
 BRANCHES = 8

@@ -16,7 +16,7 @@ from jax import lax
 from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.values import aval_of
+from jaxmagic.core.lines.values import aval_of
 
 jax_internals.exclude_from_tracebacks(__file__)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jaxmagic.core.capture.ownership import IsUser, Subject
 from jaxmagic.core.nojit.matching import Targets
-from jaxmagic.core.ownership import IsUser, Subject
 
 Named = str | Callable[..., Any]
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.capture.ownership import IsUser, Subject, subject_of
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nojit.counted import operations_counted
 from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.nojit.loops import PythonLoops
 from jaxmagic.core.nojit.scope import Scope
 from jaxmagic.core.nojit.steps import Steps
-from jaxmagic.core.ownership import IsUser, Subject, subject_of
 from jaxmagic.core.wrapping import wrapped
 
 jax_internals.exclude_from_tracebacks(__file__)

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.lines.stored import stored_values
+from jaxmagic.core.lines.ways import Function, span_of
 from jaxmagic.core.nojit.arrays import sightings
 from jaxmagic.core.nojit.numbers import ORDER, REASSOCIATED, Tolerance, distance
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.series import Series
-from jaxmagic.core.stored import stored_values
-from jaxmagic.core.ways import Function, span_of
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.series import Series
 from jaxmagic.records import Span
 
 MOST_BYTES = 64 * 2**20

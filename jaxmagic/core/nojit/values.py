@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from jaxmagic.core.lines.stored import stored_values
+from jaxmagic.core.lines.ways import Function, Role, span_of
 from jaxmagic.core.nojit.arrays import Sighting, sightings
 from jaxmagic.core.nojit.runs import Held, Run, Runs
-from jaxmagic.core.policy import Policy
-from jaxmagic.core.stored import stored_values
-from jaxmagic.core.stores import Position
-from jaxmagic.core.ways import Function, Role, span_of
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.stores import Position
 from jaxmagic.records import LineValue
 
 MOST_ARRAYS = 4

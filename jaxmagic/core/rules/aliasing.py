@@ -3,14 +3,14 @@
 import ast
 from collections.abc import Iterator
 
-from jaxmagic.core import source
-from jaxmagic.core.aliases import Alias, is_buffer, shares_memory
-from jaxmagic.core.nodes import path_to
+from jaxmagic.core.lines.aliases import Alias, is_buffer, shares_memory
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, ran
 from jaxmagic.core.rules.rewrite import expression, replaced, text
 from jaxmagic.core.rules.stores import root_name
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import path_to
 from jaxmagic.records import Evidence
 
 _CHANGING = ("fill", "sort", "put", "partition", "resize", "itemset", "setfield", "byteswap")

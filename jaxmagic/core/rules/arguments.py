@@ -4,13 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jaxmagic.core import source
-from jaxmagic.core.operands import is_array
+from jaxmagic.core.failures.operands import is_array
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.rules.statics import is_jit, with_statics
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Span
 
 

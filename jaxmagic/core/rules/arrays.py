@@ -2,9 +2,9 @@
 
 import ast
 
-from jaxmagic.core.nodes import parts
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.loops import loop_evidence
+from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval, Evidence
 
 

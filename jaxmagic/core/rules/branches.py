@@ -3,10 +3,10 @@
 import ast
 import copy
 
-from jaxmagic.core.nodes import stored
 from jaxmagic.core.rules import searches
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, indented, text, tupled, whole
+from jaxmagic.core.source.nodes import stored
 from jaxmagic.records import Span
 
 Fix = tuple[str, Span | None]

@@ -3,13 +3,13 @@
 import ast
 from collections.abc import Iterator
 
-from jaxmagic.core.nodes import loaded
-from jaxmagic.core.operands import Scope, aval_of
+from jaxmagic.core.failures.operands import Scope, aval_of
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, ran
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.rules.shapes_seen import names_before
+from jaxmagic.core.source.nodes import loaded
 from jaxmagic.records import Aval, Evidence, Hint
 
 _OPERATIONS = ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Pow

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import jax
 
-from jaxmagic.core import source
-from jaxmagic.core.nodes import parts
-from jaxmagic.core.operands import is_tracer
+from jaxmagic.core.failures.operands import is_tracer
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of
 from jaxmagic.core.rules.rewrite import text
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import parts
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence
 
 

@@ -4,11 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _CALLBACKS = ("pure_callback", "io_callback", "callback")

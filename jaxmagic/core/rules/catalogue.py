@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jaxmagic.core import source
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Finding, Record, Severity, Span
 
 

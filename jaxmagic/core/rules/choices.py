@@ -3,12 +3,12 @@
 import ast
 import re
 
+from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.calls import Fix, argument, called, short_type
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
-from jaxmagic.core.sites import Site
 from jaxmagic.records import Evidence
 
 _BRANCHES = re.compile(

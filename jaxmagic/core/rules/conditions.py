@@ -3,12 +3,12 @@
 import ast
 from dataclasses import dataclass
 
-from jaxmagic.core.nodes import parts
 from jaxmagic.core.rules import branches, statics
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.rules.wording import origins, why_traced
+from jaxmagic.core.source.nodes import parts
 
 _BUILTINS = {"min": "minimum", "max": "maximum", "sorted": "sort", "any": "any", "all": "all"}
 _LOGICAL = {ast.And: "logical_and", ast.Or: "logical_or"}

@@ -8,13 +8,13 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from jaxmagic.core.aliases import Alias
-from jaxmagic.core.entries import Stale
+from jaxmagic.core.capture.entries import Stale
+from jaxmagic.core.failures.operands import Scope, aval_of, is_array, is_tracer
+from jaxmagic.core.failures.sites import Site, arguments_of
 from jaxmagic.core.host_calls import Use
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.nodes import parts
-from jaxmagic.core.operands import Scope, aval_of, is_array, is_tracer
-from jaxmagic.core.sites import Site, arguments_of
+from jaxmagic.core.lines.aliases import Alias
+from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span
 
 

@@ -2,12 +2,12 @@
 
 import ast
 
-from jaxmagic.core.nodes import parts
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, replaced, text
 from jaxmagic.core.rules.statics import static_fix
 from jaxmagic.core.rules.wording import origins, parameters, why_traced
+from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Span
 
 _CASTS = {"int": "int", "float": "float", "complex": "complex"}

@@ -3,8 +3,8 @@
 import ast
 import string
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Span
 
 

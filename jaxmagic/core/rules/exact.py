@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmagic.core.operands import UnknownError, is_tracer
+from jaxmagic.core.failures.operands import UnknownError, is_tracer
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.syntax import definition
+from jaxmagic.core.source.syntax import definition
 
 MOST = 1_000_000
 """Elements of an array that are looked at."""

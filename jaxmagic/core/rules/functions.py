@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxmagic.core import source
-from jaxmagic.core.attributes import instance_dict
-from jaxmagic.core.sites import Site
-from jaxmagic.core.syntax import definition, span_of
+from jaxmagic.core.failures.sites import Site
+from jaxmagic.core.lines.attributes import instance_dict
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import definition, span_of
 from jaxmagic.records import Span
 
 _STEP = re.compile(r"\[(-?\d+)\]|\['([^']*)'\]|\.(\w+)")

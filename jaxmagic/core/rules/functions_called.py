@@ -6,7 +6,7 @@ import jax
 
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.syntax import definition
+from jaxmagic.core.source.syntax import definition
 
 JITTED = type(jax.jit(abs))
 

@@ -4,13 +4,13 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jaxmagic.core import source
 from jaxmagic.core.host_calls import Use
 from jaxmagic.core.rules.calls import argument
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.rewrite import call, expression, text
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _LASTING = "jaxmagic brings `host_callback` back only while it is loaded; a script without it can't import the module."

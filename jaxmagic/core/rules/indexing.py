@@ -2,11 +2,11 @@
 
 import ast
 
-from jaxmagic.core.nodes import parts
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.rules.wording import origins, why_traced
+from jaxmagic.core.source.nodes import parts
 
 _UPDATES = {
     "set": None,

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import jax
 
-from jaxmagic.core import source
-from jaxmagic.core.nodes import stored
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, replaced, text
-from jaxmagic.core.source import lines_of
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import stored
+from jaxmagic.core.source.spans import lines_of
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _NOT_A_USE = ("key", "PRNGKey", "fold_in", "wrap_key_data", "key_data", "clone", "key_impl", "default_prng_impl")

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from jaxmagic.core import source
-from jaxmagic.core.attributes import MISSING, class_attribute
-from jaxmagic.core.nodes import loaded, parts, stored
-from jaxmagic.core.operands import is_tracer
+from jaxmagic.core.failures.operands import is_tracer
+from jaxmagic.core.lines.attributes import MISSING, class_attribute
 from jaxmagic.core.rules import returning
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.stores import Store, root_name, stores
 from jaxmagic.core.rules.tracers_kept import tracers
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import loaded, parts, stored
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _WRAPPERS = {

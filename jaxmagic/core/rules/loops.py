@@ -3,9 +3,9 @@
 import ast
 from typing import Any
 
-from jaxmagic.core.nodes import stored
+from jaxmagic.core.failures.sites import path_of
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.sites import path_of
+from jaxmagic.core.source.nodes import stored
 from jaxmagic.records import Evidence
 
 

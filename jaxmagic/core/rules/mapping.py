@@ -3,7 +3,7 @@
 import ast
 import re
 
-from jaxmagic.core import values
+from jaxmagic.core.lines import values
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import replaced, text

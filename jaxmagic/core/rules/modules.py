@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from jaxmagic.core import values
-from jaxmagic.core.attributes import instance_dict, module_of
-from jaxmagic.core.containers import children
+from jaxmagic.core.failures.sites import path_of
+from jaxmagic.core.lines import values
+from jaxmagic.core.lines.attributes import instance_dict, module_of
+from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.sites import path_of
 from jaxmagic.records import Aval
 
 _LIBRARIES = ("flax", "equinox", "haiku", "penzai")

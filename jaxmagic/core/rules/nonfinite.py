@@ -2,12 +2,12 @@
 
 import ast
 
-from jaxmagic.core import source
-from jaxmagic.core.nodes import loaded, path_to, stored
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import loaded, path_to, stored
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _SAFE = {"log": 1, "sqrt": 1, "log2": 1, "log10": 1, "arccos": 0, "arcsin": 0}

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmagic.core import source
-from jaxmagic.core.operands import Scope
+from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.exact import Exact
@@ -17,6 +16,7 @@ from jaxmagic.core.rules.functions_called import is_jitted
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, text
 from jaxmagic.core.rules.shapes_seen import Shapes
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence
 
 _REDUCTIONS = ("sum", "prod", "cumsum", "cumprod")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Call, Span
 
 _COMPILED = ("jit", "scan", "while", "fori_loop", "cond", "switch", "pmap", "shard_map")

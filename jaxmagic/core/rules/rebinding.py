@@ -5,13 +5,13 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.stores import root_name
-from jaxmagic.core.syntax import definition
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import definition
 from jaxmagic.records import Compiled, Equation, Region, Span
 
 

@@ -4,9 +4,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from jaxmagic.core import source
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Change, Compiled, Evidence, Span, Trace
 
 MANY = 3

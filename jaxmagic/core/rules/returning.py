@@ -3,10 +3,10 @@
 import ast
 import copy
 
-from jaxmagic.core import source
-from jaxmagic.core.nodes import path_to
 from jaxmagic.core.rules.rewrite import text
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import path_to
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
 Fix = tuple[str, Span | None]

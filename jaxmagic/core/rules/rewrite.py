@@ -6,9 +6,9 @@ import textwrap
 from types import ModuleType
 from typing import Any
 
-from jaxmagic.core.operands import Scope
-from jaxmagic.core.sites import Site
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.failures.operands import Scope
+from jaxmagic.core.failures.sites import Site
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
 _USUAL = {"jax.numpy": "jnp", "jax": "jax", "jax.lax": "jax.lax", "numpy": "np"}

@@ -2,9 +2,9 @@
 
 import ast
 
-from jaxmagic.core.nodes import loaded, stored
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, indented, text, whole
+from jaxmagic.core.source.nodes import loaded, stored
 from jaxmagic.records import Span
 
 

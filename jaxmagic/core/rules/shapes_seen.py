@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from jaxmagic.core.operands import Scope, aval_of, is_tracer
+from jaxmagic.core.failures.operands import Scope, aval_of, is_tracer
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran
 from jaxmagic.records import Aval, Hint

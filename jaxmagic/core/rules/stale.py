@@ -4,13 +4,13 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from jaxmagic.core import source
-from jaxmagic.core.entries import Stale
+from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, imports
 from jaxmagic.core.rules.rebinding import Rebinding, rebindings
 from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Span
 
 

@@ -3,13 +3,13 @@
 import ast
 import builtins
 
-from jaxmagic.core.nodes import parts, stored
-from jaxmagic.core.operands import of_jax
+from jaxmagic.core.failures.operands import of_jax
+from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, replaced, text
 from jaxmagic.core.rules.wording import origins, parameters, why_traced
-from jaxmagic.core.sites import Site
+from jaxmagic.core.source.nodes import parts, stored
 from jaxmagic.records import Evidence, Span
 
 _STATIC_FORMS = {"minimum": "min", "maximum": "max", "prod": "math.prod", "floor": "math.floor", "ceil": "math.ceil"}

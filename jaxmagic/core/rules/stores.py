@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jaxmagic.core import source
-from jaxmagic.core.nodes import stored
-from jaxmagic.core.syntax import span_of
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import stored
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
 _MUTATORS = ("append", "extend", "add", "insert", "update", "setdefault", "appendleft", "put")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxmagic.core.containers import children
-from jaxmagic.core.operands import is_tracer
-from jaxmagic.core.values import aval_of
+from jaxmagic.core.failures.operands import is_tracer
+from jaxmagic.core.lines.containers import children
+from jaxmagic.core.lines.values import aval_of
 
 _DEEPEST = 4
 _MOST = 200

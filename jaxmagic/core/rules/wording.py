@@ -2,9 +2,9 @@
 
 import ast
 
-from jaxmagic.core.operands import is_tracer
+from jaxmagic.core.failures.operands import is_tracer
+from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.sites import Site
 from jaxmagic.records import Evidence
 
 

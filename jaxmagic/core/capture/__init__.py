@@ -1,0 +1,1 @@
+"""What JAX traced, lowered, compiled and ran, and why."""

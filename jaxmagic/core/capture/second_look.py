@@ -1,0 +1,166 @@
+"""Tracing a function once more only to look at it: nothing of it stays, and what JAX has cached is left alone."""
+
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from jaxmagic.core.capture.ownership import IsUser
+from jaxmagic.core.jax_internals import Literal
+from jaxmagic.core.programs.parameters import inner_jaxprs, opened
+from jaxmagic.core.programs.stacks import Stacks
+from jaxmagic.records import Span
+
+_MOST_COMPARED = 65_536
+"""Elements of a constant; larger ones are compared by identity only."""
+
+_MOST_DRIFTS = 20
+
+
+_looking = threading.local()
+
+
+def looker() -> object | None:
+    """On whose behalf this thread is looking now; None while the user's own calls trace."""
+    return getattr(_looking, "who", None)
+
+
+@contextmanager
+def unseen(who: object) -> Iterator[None]:
+    """Nothing that this thread prints is shown, and Python's and NumPy's random states are put back."""
+    before, python, numpy = looker(), random.getstate(), np.random.get_state()
+    _looking.who = who
+    try:
+        with _stdout.muted():
+            yield
+    finally:
+        _looking.who = before
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+class _Stdout:
+    """Stands in for `sys.stdout` while some thread looks: drops what that thread writes, passes on the rest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._muted: list[int] = []
+        self._shown: Any = None
+
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        with self._lock:
+            if not self._muted:
+                self._shown, sys.stdout = sys.stdout, self
+            self._muted.append(threading.get_ident())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._muted.remove(threading.get_ident())
+                if not self._muted and sys.stdout is self:
+                    sys.stdout = self._shown
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() in self._muted else self._shown.write(text)
+
+    def flush(self) -> None:
+        if threading.get_ident() not in self._muted:
+            self._shown.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shown, name)
+
+
+_stdout = _Stdout()
+
+
+class Drift(NamedTuple):
+    """One thing that is otherwise when the function is traced now."""
+
+    what: str
+    """`constant`, `literal`, `operation`, `aval` or `structure`."""
+    before: str
+    after: str
+    span: Span | None = None
+    """Of the operation in the cached program."""
+
+
+def drifts(cached: Any, now: Any, is_user: IsUser) -> tuple[Drift, ...]:
+    """What differs between the cached jaxpr of a function and the one its code gives now, at most 20 things."""
+    comparison = _Comparison(Stacks(is_user))
+    waiting = [(cached, now)]
+    while waiting and len(comparison.found) < _MOST_DRIFTS:
+        old, new = waiting.pop(0)
+        if old is not new:
+            comparison.constants(old, new)
+            waiting += comparison.equations(opened(old), opened(new))
+    return tuple(comparison.found[:_MOST_DRIFTS])
+
+
+class _Comparison:
+    def __init__(self, stacks: Stacks) -> None:
+        self.found: list[Drift] = []
+        self._stacks = stacks
+
+    def constants(self, old: Any, new: Any) -> None:
+        for before, after in zip(getattr(old, "consts", ()), getattr(new, "consts", ()), strict=False):
+            if not _same_array(before, after):
+                self.found.append(Drift("constant", _text(before), _text(after)))
+
+    def equations(self, old: Any, new: Any) -> list[tuple[Any, Any]]:
+        """Compares two bodies equation by equation; returns the pairs of regions inside."""
+        if len(old.eqns) != len(new.eqns):
+            self.found.append(Drift("structure", f"{len(old.eqns)} operations", f"{len(new.eqns)} operations"))
+            return []
+        inner = []
+        for before, after in zip(old.eqns, new.eqns, strict=True):
+            if before.primitive.name != after.primitive.name:
+                self._add("operation", before.primitive.name, after.primitive.name, before)
+                return inner
+            self._atoms(before, after)
+            regions = [[each.jaxpr for each in inner_jaxprs("", eqn.params)] for eqn in (before, after)]
+            inner += zip(*regions, strict=False)
+        return inner
+
+    def _atoms(self, before: Any, after: Any) -> None:
+        for old, new in zip(before.invars, after.invars, strict=False):
+            if isinstance(old, Literal) and isinstance(new, Literal) and not _same_array(old.val, new.val):
+                self._add("literal", _text(old.val), _text(new.val), before)
+        for old, new in zip(before.outvars, after.outvars, strict=False):
+            if str(old.aval) != str(new.aval):
+                self._add("aval", str(old.aval), str(new.aval), before)
+
+    def _add(self, what: str, before: str, after: str, equation: Any) -> None:
+        index = self._stacks.index(equation.source_info.traceback, -1)
+        span = self._stacks.table.frames()[index].span if index >= 0 else None
+        self.found.append(Drift(what, before, after, span))
+
+
+def _same_array(old: Any, new: Any) -> bool:
+    """Equal, or too large to tell: only a difference that was seen is reported."""
+    if old is new or isinstance(old, Tracer) or isinstance(new, Tracer):
+        return True
+    if np.size(old) != np.size(new):
+        return False
+    if np.size(old) > _MOST_COMPARED or _is_key(old) or _is_key(new):
+        return True
+    # Bits, so that NaN equals NaN.
+    before, after = np.asarray(old), np.asarray(new)
+    return before.dtype == after.dtype and before.tobytes() == after.tobytes()
+
+
+def _is_key(value: Any) -> bool:
+    return hasattr(value, "dtype") and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
+
+
+def _text(value: Any) -> str:
+    if np.size(value) > 8 or _is_key(value):
+        return f"an array of shape {np.shape(value)}"
+    return np.array2string(np.asarray(value), separator=", ", precision=6)

@@ -1,0 +1,1 @@
+"""Exceptions explained: the expression, its operands, where they came from."""

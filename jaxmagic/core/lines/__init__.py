@@ -1,0 +1,1 @@
+"""What variables hold beside each line: frames watched, values described."""

@@ -1,0 +1,1 @@
+"""What the cell printed and gave, and where in the source."""

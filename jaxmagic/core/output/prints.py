@@ -1,0 +1,115 @@
+"""What the cell prints, with the line that asked for it. Output still goes where it went before."""
+
+import sys
+import threading
+from collections import Counter
+from types import FrameType
+from typing import Any, TextIO, cast
+
+import msgspec
+
+from jaxmagic.core.limits import Limits
+from jaxmagic.core.lines.transforms import is_tracing
+from jaxmagic.core.output.asked import Asked, place_of
+from jaxmagic.core.output.origins import Origin, origin_of
+from jaxmagic.core.source.policy import Policy
+from jaxmagic.records import Printed, Span
+
+MOST_LINES = 2_000
+"""Lines kept; those beyond are counted."""
+
+
+class PrintRecord:
+    """Stands before `sys.stdout` from `start` to `stop`."""
+
+    def __init__(self, policy: Policy, limits: Limits) -> None:
+        self._policy = policy
+        self._limits = limits
+        self._lines: list[tuple[Printed, Asked | None]] = []
+        self._times: Counter[tuple[Span | None, Asked | None]] = Counter()
+        """How often each place has printed."""
+        self._total = 0
+        self._open = ""
+        self._last = Origin()
+        self._lock = threading.Lock()
+        self._tee: _Tee | None = None
+        self._outside: list[FrameType] = []
+
+    def start(self, frame: FrameType | None = None) -> None:
+        """Begins; what the callers of `frame`, the code that is recorded, print themselves is not the user's."""
+        while frame is not None and frame.f_back is not None:
+            frame = frame.f_back
+            self._outside.append(frame)
+        self._tee = _Tee(sys.stdout, self)
+        sys.stdout = cast("TextIO", self._tee)
+
+    def stop(self) -> None:
+        """Puts the former stream back, unless someone else replaced ours meanwhile."""
+        tee, self._tee = self._tee, None
+        if tee is None:
+            return
+        tee.record = None
+        self._outside.clear()
+        if sys.stdout is tee:
+            sys.stdout = tee.stream
+        if self._open:
+            self._keep(self._open, self._last)
+        if self._total > MOST_LINES:
+            self._limits.add(f"printed lines: the first {MOST_LINES:,} of {self._total:,} are kept")
+
+    def printed(self) -> tuple[Printed, ...]:
+        """The lines in order; those of compiled code are looked up in the user's source."""
+        places: dict[Asked, Span | None] = {}
+        for _, asked in self._lines:
+            if asked is not None and asked not in places:
+                places[asked] = None
+                with self._limits.guard("where compiled code prints"):
+                    places[asked] = place_of(asked, self._policy)
+        return tuple(
+            line if asked is None else msgspec.structs.replace(line, span=places[asked]) for line, asked in self._lines
+        )
+
+    def saw(self, text: str) -> None:
+        """Called with every piece written, before it is passed on."""
+        with self._limits.guard("where a line was printed"):
+            origin = origin_of(sys._getframe(2), self._policy, self._outside)
+            if origin is None:
+                return
+            with self._lock:
+                *whole, self._open = (self._open + text).split("\n")
+                for line in whole:
+                    self._keep(line, origin)
+                self._last = origin
+                if text.endswith("\n"):  # all lines of one print are of the same step
+                    self._times[origin.span, origin.asked] += 1
+
+    def _keep(self, line: str, origin: Origin) -> None:
+        self._total += 1
+        if len(self._lines) >= MOST_LINES:
+            return
+        printed = Printed(
+            text=line,
+            source=origin.source,
+            span=origin.span,
+            step=self._times[origin.span, origin.asked],
+            lane=origin.lane,
+            number=self._total - 1,
+            traced=origin.source == "print" and is_tracing(),
+        )
+        self._lines.append((printed, origin.asked))
+
+
+class _Tee:
+    """Shows what it is given to a record, and is `stream` in all else."""
+
+    def __init__(self, stream: TextIO, record: PrintRecord) -> None:
+        self.stream = stream
+        self.record: PrintRecord | None = record
+
+    def write(self, text: str) -> int:
+        if self.record is not None:
+            self.record.saw(text)
+        return self.stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)

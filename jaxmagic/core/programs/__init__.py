@@ -1,0 +1,1 @@
+"""Jaxprs, StableHLO and HLO as records, linked to the source."""

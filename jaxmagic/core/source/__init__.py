@@ -1,0 +1,1 @@
+"""Files, cells, syntax and spans: everything about the text of the user's code."""

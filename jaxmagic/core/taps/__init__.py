@@ -1,0 +1,1 @@
+"""Named values out of running programs."""
