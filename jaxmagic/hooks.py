@@ -1,5 +1,6 @@
 """What jaxmagic installs in an IPython shell, and its removal: an input transformer and two events."""
 
+import linecache
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,7 +8,7 @@ from typing import Any, Protocol
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
-from jaxmagic.magics.line import call_for, hide_call
+from jaxmagic.magics.line import call_for, handed_on, hide_call
 
 CELL_MAGICS = ("jaxtrace", "jaxnojit", "jaxtap")
 
@@ -53,6 +54,13 @@ class Hooks:
             return
         self._owner = self._cells[-1] if self._cells else None
         self._run = self._begin(magic, line)
+
+    def know(self, file: str) -> None:
+        """Makes the text known of what `%%time` compiled, which no source cache has."""
+        if self._cells and file.startswith("<") and not linecache.getlines(file):
+            from jaxmagic.core.source.texts import remember
+
+            remember(file, handed_on(self._cells[-1].raw_cell, CELL_MAGICS))
 
     def replace_magic_line(self, lines: list[str]) -> list[str]:
         """`%%jaxtrace …` becomes a call on the same line; any other cell is returned as it is."""
@@ -103,7 +111,9 @@ def begin(magic: str, line: str) -> None:
     hooks = _hooks.get(id(get_ipython()))
     if hooks is None:
         raise UsageError("jaxmagic is not loaded in this shell; run `%load_ext jaxmagic` first.")
-    hide_call(sys._getframe(1).f_code.co_filename)
+    file = sys._getframe(1).f_code.co_filename
+    hide_call(file)
+    hooks.know(file)
     hooks.begin(magic, line)
 
 

@@ -96,14 +96,20 @@ def test_time_may_stand_outside(loaded: Kernel):
     outputs = loaded.run("%%time\n%%jaxtrace\ny = jax.jit(lambda x: x * 2)(1.0)\nprint(y)")
     assert "2.0" in outputs.stdout
     assert "Wall time" in outputs.stdout
-    assert [one.name for one in report_of(outputs).compiled] == ["<lambda>"]
+    report = report_of(outputs)
+    assert [one.name for one in report.compiled] == ["<lambda>"]
+    assert report.sources[0].text.startswith("%%jaxtrace\ny = jax.jit(")
+    assert report.limits == ()
 
 
 def test_time_may_stand_inside(loaded: Kernel):
     outputs = loaded.run("%%jaxtrace\n%%time\ny = jax.jit(lambda x: x * 3)(1.0)\nprint(y)")
     assert "3.0" in outputs.stdout
     assert "Wall time" in outputs.stdout
-    assert [one.name for one in report_of(outputs).compiled] == ["<lambda>"]
+    report = report_of(outputs)
+    assert [one.name for one in report.compiled] == ["<lambda>"]
+    assert report.sources[0].text.startswith("%%jaxtrace\ny = jax.jit(")
+    assert report.limits == ()
 
 
 def test_capture_outside_takes_the_report_too(loaded: Kernel):

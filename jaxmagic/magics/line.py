@@ -3,8 +3,9 @@
 import ast
 import linecache
 import re
+from collections.abc import Container
 
-_CALL = re.compile(r"(?:; )?__import__\('jaxmagic\.hooks'\)\.hooks\.begin\((.+)\)\n")
+_CALL = re.compile(r"(?:^|; )__import__\('jaxmagic\.hooks'\)\.hooks\.begin\((.+)\)\n", re.MULTILINE)
 _COMMENT = "#: "
 """Before the magic's line where only Python may stand; other than what an editor writes to comment a line out."""
 
@@ -35,3 +36,12 @@ def _with_line(text: str, before: str) -> str:
     if not found[0].startswith("; "):
         return text.replace(found[0], line, 1)
     return line + text.replace(found[0], "\n", 1).removeprefix("\n")
+
+
+def handed_on(cell: str, ours: Container[str]) -> str:
+    """What another cell magic, `%%time` for one, runs of a cell: all of it but that magic's own line."""
+    lines = cell.splitlines(keepends=True)
+    for number, text in enumerate(lines):
+        if text.startswith("%%") and text.split(maxsplit=1)[0].removeprefix("%%") not in ours:
+            return "".join(lines[:number] + lines[number + 1 :])
+    return cell
