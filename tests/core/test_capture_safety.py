@@ -106,7 +106,7 @@ def test_a_part_of_ours_that_fails_leaves_the_result_alone_and_a_line_in_the_lim
 ):
     notebook.run(STEP)
     notebook.run("old = jax.jit(lambda x: x + 1).lower(x).compile()")
-    monkeypatch.setattr(f"jaxmagic.core.{ours}", _fails)
+    monkeypatch.setattr(f"jaxmagic.core.capture.{ours}", _fails)
     seen = notebook.trace("""
         for _ in range(3): y = step(params, jnp.ones(8))["loss"]
         z = jax.lax.scan(lambda c, x: (c + x, None), 0.0, old(x))[0]

@@ -107,6 +107,7 @@ def test_a_fused_kernel_lists_the_expressions_that_went_into_it(mlp):
 
 
 def test_loop_bodies_are_linked_in_both_stages():
+    jax.clear_caches()  # on JAX 0.8, HLO has library functions where another test called them first
     function, arguments = SAMPLES["scan of while of cond"]()
     lowered = jax.jit(function).lower(*arguments)
     for listing in (stablehlo_listing(lowered, is_user), hlo_listing(compiled_text(lowered), is_user)):

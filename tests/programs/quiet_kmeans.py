@@ -31,7 +31,7 @@ def kmeans(points, key, k):
 
 rng = np.random.default_rng(1)
 raw = np.concatenate([rng.normal(centre, 0.1, (50, 2)) for centre in (-1.0, 0.0, 1.0)]).astype(np.float32)
-points = jnp.asarray(raw)
+points = jnp.array(raw)
 kmeans(points, jax.random.key(0), 3)[0].block_until_ready()
 start = time.perf_counter()
 centres, labels, steps = jax.block_until_ready(kmeans(points, jax.random.key(1), 3))
