@@ -57,10 +57,11 @@ class Hooks:
 
     def know(self, file: str) -> None:
         """Makes the text known of what `%%time` compiled, which no source cache has."""
-        if self._cells and file.startswith("<") and not linecache.getlines(file):
+        cell = self._cells[-1].raw_cell if self._cells else None
+        if cell and file.startswith("<") and not linecache.getlines(file):
             from jaxmagic.core.source.texts import remember
 
-            remember(file, handed_on(self._cells[-1].raw_cell, CELL_MAGICS))
+            remember(file, handed_on(cell, CELL_MAGICS))
 
     def replace_magic_line(self, lines: list[str]) -> list[str]:
         """`%%jaxtrace …` becomes a call on the same line; any other cell is returned as it is."""
