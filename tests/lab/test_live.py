@@ -1,5 +1,7 @@
 """`%%jaxtap` in a real JupyterLab: the Transfer tab fills while the kernel is still running the cell."""
 
+import re
+
 from driver import Lab
 from playwright.sync_api import expect
 
@@ -17,7 +19,7 @@ step(jnp.ones(3));
 LOOP = """\
 %%jaxtap loss
 w = jnp.ones(3)
-for _ in range(50):
+for _ in range(100):
     w, loss = step(w)
     time.sleep(0.1)
 """
@@ -33,17 +35,19 @@ def test_points_are_on_screen_before_the_cell_ends(lab: Lab):
     assert "running" in (panel.get_attribute("aria-label") or "")
     notebook.wait_until_run(1)
     expect(panel).to_have_attribute("aria-label", "jaxtap, finished")
-    expect(panel.get_by_text("50").first).to_be_visible()
+    expect(panel.get_by_text("100").first).to_be_visible()
 
 
 def test_a_person_stays_in_the_tab_and_at_the_event_when_the_cell_ends(lab: Lab):
-    notebook = lab.open(SETUP, LOOP.replace("%%jaxtap loss", "%%jaxtap loss smaller").replace("50", "30"))
+    notebook = lab.open(SETUP, LOOP.replace("%%jaxtap loss", "%%jaxtap loss smaller").replace("100", "30"))
     notebook.run(0)
     notebook.start(1)
     panel = notebook.panel(1)
     panel.get_by_role("tab", name="Transfer").click()
     panel.get_by_role("button", name="smaller", exact=True).click()
-    panel.get_by_role("slider", name="Event").fill("3")
+    slider = panel.get_by_role("slider", name="Event")
+    expect(slider).to_have_attribute("max", re.compile(r"[4-9]|\d\d"))
+    slider.fill("3")
     notebook.wait_until_run(1)
     expect(panel).to_have_attribute("aria-label", "jaxtap, finished")
     expect(panel.get_by_role("tab", name="Transfer")).to_have_attribute("aria-selected", "true")
@@ -73,7 +77,7 @@ def test_what_came_while_the_panel_was_out_of_sight_is_there_when_it_is_back(lab
 
 
 def test_an_alert_is_said_aloud_and_leads_to_its_line(lab: Lab):
-    notebook = lab.open(SETUP, LOOP.replace("loss\n", 'loss --alert "x < 1.0"\n', 1).replace("50", "20"))
+    notebook = lab.open(SETUP, LOOP.replace("loss\n", 'loss --alert "x < 1.0"\n', 1).replace("100", "20"))
     notebook.run(0)
     notebook.start(1)
     panel = notebook.panel(1)
@@ -85,7 +89,7 @@ def test_an_alert_is_said_aloud_and_leads_to_its_line(lab: Lab):
 
 
 def test_two_panels_stream_side_by_side_and_a_cell_run_again_starts_anew(lab: Lab):
-    notebook = lab.open(SETUP, LOOP.replace("50", "10"), LOOP.replace("50", "20"))
+    notebook = lab.open(SETUP, LOOP.replace("100", "10"), LOOP.replace("100", "20"))
     for cell in (0, 1, 2, 1):
         notebook.run(cell)
     for cell, events in ((1, "10"), (2, "20")):
