@@ -49,14 +49,13 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 def _first(shell: InteractiveShell, magic: str) -> float:
     """Seconds of the first step after everything was defined anew and every cache emptied."""
     jax.clear_caches()
-    _run(shell, PROGRAM.read_text().replace("layers=2", "layers=12").split("losses =")[0])
+    _run(shell, PROGRAM.read_text().replace("layers=2", "layers=12").split("\nlosses =")[0])
     return _timed(shell, magic + STEP)
 
 
 def _retrace(shell: InteractiveShell) -> float:
     """Seconds to trace the step once more, without lowering or compiling it."""
-    _run(shell, "from flax import nnx as _nnx; _again = _nnx.jit(lambda m, o, t: train_step.__wrapped__(m, o, t))")
-    return _timed(shell, "_again.trace(model, optimizer, tokens) if hasattr(_again, 'trace') else None")
+    return _timed(shell, "nnx.eval_shape(lambda *args: train_step.__wrapped__(*args), model, optimizer, tokens)")
 
 
 def _timed(shell: InteractiveShell, cell: str) -> float:
