@@ -73,9 +73,18 @@ def test_more_traces_than_allowed_fail_the_cell():
 
 def test_a_twelve_layer_transformers_output_stays_below_a_megabyte_and_says_what_it_lacks():
     program = (PROGRAMS / "flax_transformer.py").read_text().replace("layers=2", "layers=12")
-    traced = executed(f"%%jaxtrace\n{program}").cells[1]
+    traced = executed(f"%%jaxtrace --hlo\n{program}").cells[1]
     assert len(json.dumps(traced.outputs)) < MIB
     report = report_in(traced)
     step = next(one for one in report.compiled if one.name == "train_step")
     assert step.traces[0].program is not None
     assert any("To keep the notebook small" in line for line in report.limits) or step.traces[0].hlo is not None
+
+
+def test_listings_of_a_very_large_program_are_left_out_unless_asked_for():
+    define = "import jax\n@jax.jit\ndef f(x):\n    for _ in range(4_001): x = x + 1\n    return x"
+    cells = executed(define, "%%jaxtrace --no-retrace\nf(1.0)", "%%jaxtrace --no-retrace --hlo\nf(1.0)").cells
+    left_out, kept = report_in(cells[2]), report_in(cells[3])
+    assert left_out.compiled[0].traces[0].hlo is None
+    assert any("`--hlo` keeps them" in line for line in left_out.limits)
+    assert kept.compiled[0].traces[0].hlo is not None

@@ -39,8 +39,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Installed packages to treat as the user's own code."""
     retrace: bool = True
     """Look again at functions that were compiled before the recording began."""
-    hlo: bool = True
-    """Keep StableHLO and optimized HLO."""
+    hlo: bool | None = None
+    """Keep StableHLO and optimized HLO; None: of programs that are not very large."""
     max_traces: int | None = None
     """Stop with `TracedTooOften` when a function is traced more often."""
     nojit: NoJitOptions | None = None

@@ -20,6 +20,7 @@ class TraceMagics(ReportMagics):
     @argument("--fn", action="append", default=[], metavar="NAME", help="only this function (repeatable)")
     @argument("--no-retrace", action="store_true", help="do not look again at functions compiled earlier")
     @argument("--max-traces", type=int, metavar="N", help="stop when a function is traced more often")
+    @argument("--hlo", action="store_true", help="StableHLO and optimized HLO of very large programs too")
     @argument("--no-hlo", action="store_true", help="leave StableHLO and optimized HLO out")
     @common_flags
     @no_var_expand
@@ -40,7 +41,7 @@ class TraceMagics(ReportMagics):
             functions=tuple(flags.fn),
             modules=tuple(flags.module),
             retrace=self.settings.retrace and not flags.no_retrace,
-            hlo=self.settings.hlo and not flags.no_hlo,
+            hlo=False if flags.no_hlo or not self.settings.hlo else flags.hlo or None,
             max_traces=flags.max_traces or self.settings.max_traces or None,
             backend=flags.backend or self.settings.backend or None,
             ignore=tuple(self.settings.ignore),

@@ -94,12 +94,13 @@ class Capture:
         """Cached programs that are not what their function's code gives now."""
         return tuple(entry.stale for entry in self._entries if entry.stale is not None)
 
-    def compiled(self, is_user: IsUser, *, hlo: bool = False) -> tuple[Compiled, ...]:
+    def compiled(self, is_user: IsUser, *, hlo: bool | None = False) -> tuple[Compiled, ...]:
         """All functions as records. Call once, after `stop`: JAX's objects are let go.
 
         Args:
             is_user: Whose file it is; programs are linked to these files only.
-            hlo: Also the optimized HLO of each program: 1–3 ms per 1,000 instructions.
+            hlo: Also StableHLO and optimized HLO of each program, about 30 ms per 1,000 instructions; None: unless it
+                has over `LARGE` equations, which is then said.
         """
         entries, self._entries = self.entries(), Entries(self._limits)
         return compiled_functions(entries, is_user, self._limits, hlo=hlo)

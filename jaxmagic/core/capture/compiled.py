@@ -9,10 +9,15 @@ from jaxmagic.core.limits import Limits
 from jaxmagic.core.programs.costs import constants, cost
 from jaxmagic.core.programs.listings import hlo_listing, stablehlo_listing
 from jaxmagic.core.programs.programs import program
-from jaxmagic.records import Compiled, Trace
+from jaxmagic.records import Compiled, Program, Trace
+
+LARGE = 4_000
+"""Equations of a program whose StableHLO and HLO are only kept when asked for: they take longer than a retrace."""
 
 
-def compiled_functions(entries: Iterable[Entry], is_user: IsUser, limits: Limits, *, hlo: bool) -> tuple[Compiled, ...]:
+def compiled_functions(
+    entries: Iterable[Entry], is_user: IsUser, limits: Limits, *, hlo: bool | None
+) -> tuple[Compiled, ...]:
     """One record per function, in the order they were first seen; nothing of JAX is referred to afterwards."""
     groups: dict[tuple, list[Entry]] = {}
     for entry in entries:
@@ -46,7 +51,7 @@ def _holds_user_code(trace: Trace) -> bool:
 class _Texts:
     """Turns entries into `Trace` records; a part that fails is left out, with a line in the limits."""
 
-    def __init__(self, is_user: IsUser, limits: Limits, hlo: bool) -> None:
+    def __init__(self, is_user: IsUser, limits: Limits, hlo: bool | None) -> None:
         self._is_user = is_user
         self._limits = limits
         self._hlo = hlo
@@ -64,7 +69,7 @@ class _Texts:
         if entry.executable is not None:
             with self._limits.guard(f"the cost of {name}"):
                 found["cost"] = cost(entry.executable)
-        if self._hlo and shown:
+        if shown and self._wants_listings(found.get("program"), name):
             found |= self._listings(entry, name)
         return Trace(
             reason=entry.reason,
@@ -81,6 +86,12 @@ class _Texts:
             persistent_cache=entry.seconds.persistent,
             **found,
         )
+
+    def _wants_listings(self, jaxpr: Program | None, name: str) -> bool:
+        if self._hlo is not None or jaxpr is None or jaxpr.equations <= LARGE:
+            return self._hlo is not False
+        self._limits.add(f"StableHLO and HLO of {name} ({jaxpr.equations:,} equations): left out; `--hlo` keeps them")
+        return False
 
     def _listings(self, entry: Entry, name: str) -> dict[str, Any]:
         found = {}
