@@ -5,7 +5,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 FRONT_END := build/front-end
-FRONT_END_SOURCES := package.json $(shell find js -name '*.ts' -o -name '*.tsx' -o -name '*.css' -o -name '*.mjs' -o -name '*.json')
+FRONT_END_SOURCES := package.json js/install.json $(wildcard js/*.mjs) $(shell find js/src -type f)
 
 # An editable install would build the front end once more, in an environment of its own.
 export JAXMAGIC_SKIP_JS := 1
