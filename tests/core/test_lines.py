@@ -41,6 +41,23 @@ def test_every_variable_of_a_jitted_function_has_its_shape():
     assert cell.limits.lines() == ()
 
 
+def test_a_function_that_begins_with_a_lambda_keeps_its_own_lines():
+    cell = run_cell(
+        """
+        @jax.jit
+        def step(x):
+            loss = lambda p: p * 2
+            return jax.tree.map(lambda p: p + 1, loss(x))
+
+        out = step(jnp.ones(3))
+        """,
+        JAX,
+    )
+    assert cell.hints("step") == ["2 x: f32[3]", "4 return: f32[3]"]
+    (call,) = cell.calls("step")
+    assert call.span.line == 2
+
+
 def test_concrete_arrays_and_numpy_arrays_are_shown_too():
     cell = run_cell("a = np.ones((2, 3))\nb = jnp.asarray(a)\nc = b[0]\nd = 3.0", JAX)
     assert cell.hints("<module>") == ["1 a: np f64[2,3]", "2 b: f32[2,3]", "3 c: f32[3]"]

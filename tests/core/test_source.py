@@ -244,6 +244,29 @@ def test_the_statement_that_stores_a_name_is_found(compiled, name, text):
     assert source.text_of(syntax.statement_span(FILE, places[0])) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "definitions"),
+    [
+        ("def f(x):\n    g = lambda p: p\n    return g(x)\n", {"f": (1, 0), "f.<locals>.<lambda>": (2, 8)}),
+        ("@wrap\ndef f(x):\n    return (lambda p: p)(x)\n", {"f": (2, 0), "f.<locals>.<lambda>": (3, 12)}),
+        ("def f():\n    def f():\n        return 1\n    return f\n", {"f": (1, 0), "f.<locals>.f": (2, 4)}),
+        ("def f():\n    @wrap\n    def f():\n        return 1\n    return f\n", {"f": (1, 0), "f.<locals>.f": (3, 4)}),
+        ("y = lambda a: lambda b: b\n", {"<lambda>": (1, 4), "<lambda>.<locals>.<lambda>": (1, 14)}),
+        ("def f(x):\n    return [lambda: y for y in x]\n", {"f": (1, 0)}),
+        ("class f:\n    f = lambda self: 1\n", {"f": (1, 0), "f.<lambda>": (2, 8)}),
+    ],
+)
+def test_a_function_is_not_taken_for_one_that_stands_first_inside_of_it(text, definitions):
+    source.remember("<nested>", text)
+    found = {code.co_qualname: syntax.definition_span(code) for code in codes_within(compile(text, "<nested>", "exec"))}
+    assert {name: (found[name].line, found[name].column) for name in definitions} == definitions
+
+
+def codes_within(code: CodeType) -> list[CodeType]:
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return inner + [each for outer in inner for each in codes_within(outer)]
+
+
 def test_a_definition_is_found_without_its_decorators(compiled):
     span = syntax.definition_span(compiled["f"])
     assert (span.line, span.column, span.end_line) == (5, 0, 19)

@@ -69,8 +69,8 @@ def definition(code: CodeType) -> ast.AST | None:
         return None
     kinds: Any = _COMPREHENSIONS.get(code.co_name, Definition)
     around = [node for node in _path(code.co_filename, body[0], body[1]) if isinstance(node, kinds)]
-    named = [node for node in around if getattr(node, "name", code.co_name) == code.co_name]
-    return named[-1] if named else None
+    made = [node for node in around if _made(node, code, body)]
+    return made[-1] if made else None
 
 
 def definition_span(code: CodeType) -> Span:
@@ -127,11 +127,23 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _covers(node: Any, line: int, column: int | None) -> bool:
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    first = _first_line(node)
     if column is None:
         return first <= line <= node.end_lineno
     begins = first < line if first < node.lineno else (node.lineno, node.col_offset) <= (line, column)
     return begins and (line, column) < (node.end_lineno, node.end_col_offset)
+
+
+def _made(node: Any, code: CodeType, body: tuple[int, int]) -> bool:
+    """Whether a node can be what `code` was compiled from, rather than a function that stands first inside of it."""
+    name = "<lambda>" if isinstance(node, ast.Lambda) else getattr(node, "name", code.co_name)
+    # A function's own body begins after it does; where both begin together, it is made by the code around it.
+    inside = not isinstance(node, ast.Lambda) or (node.lineno, node.col_offset) != body
+    return name == code.co_name and _first_line(node) == code.co_firstlineno and inside
+
+
+def _first_line(node: Any) -> int:
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
 
 
 def _place(node: Any) -> _Place:
