@@ -204,6 +204,8 @@ class Expression(Record):
     span: Span
     avals: tuple[Aval, ...]
     """Of the arrays it gave, the last time it ran; several where one operation gave several."""
+    variables: tuple[int, ...] = ()
+    """What holds them in the program, by `Variable.id`."""
 
 
 class Program(Record):

@@ -132,6 +132,8 @@ export interface Expression {
   readonly span: Span;
   /** Of the arrays it gave, the last time it ran; several where one operation gave several. */
   readonly avals: readonly Aval[];
+  /** What holds them in the program, by `Variable.id`. */
+  readonly variables: readonly number[];
 }
 
 /** A jaxpr as a tree of regions. */

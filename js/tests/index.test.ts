@@ -53,9 +53,12 @@ describe("a program laid out flat", () => {
   test("takes the names of plain assignments from the lines", () => {
     const report = recorded("mlp");
     const traced = current(report, START)?.trace.program as Program;
-    const labels = [...named(indexProgram(traced), report).names.values()];
-    expect(labels).toContain("h");
-    expect(labels).toContain("error");
+    const index = named(indexProgram(traced), report);
+    const makers = new Map(
+      index.equations.flatMap(each => each.outs.map(out => [index.names.get(out.id), each.primitive])),
+    );
+    expect(makers.get("h")).toBe("custom_jvp_call"); // not the zeros that its derivative needs
+    expect(makers.get("error")).toBe("sub");
   });
 
   test("is searched over everything its rows show", () => {

@@ -251,6 +251,17 @@ def test_an_expression_under_grad_shows_its_result_not_what_is_saved_for_the_bac
     assert values["x.T"] == "f32[4,3]"
 
 
+def test_an_expression_under_grad_names_the_variable_that_holds_its_result():
+    def loss(w, x):
+        hidden = jax.nn.relu(x @ w)
+        return jnp.sum(hidden @ w.T)
+
+    shown = converted(jax.value_and_grad(loss), jnp.ones((4, 5)), jnp.ones((3, 4)))
+    (relu,) = (each for each in shown.expressions if text_of(each.span) == "jax.nn.relu(x @ w)")
+    (call,) = equations(shown, "custom_jvp_call")
+    assert relu.variables == tuple(out.id for out in call.outs)
+
+
 def test_a_call_of_a_function_shows_what_it_returned():
     def layer(x):
         return jnp.tanh(x @ x.T)

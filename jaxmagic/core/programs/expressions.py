@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from jaxmagic.records import Aval, Equation, Expression, Frame, Region, Span
+from jaxmagic.records import Equation, Expression, Frame, Region, Span, Variable
 
 
 def expressions(root: Region, frames: Sequence[Frame]) -> tuple[Expression, ...]:
@@ -26,8 +26,12 @@ def expressions(root: Region, frames: Sequence[Frame]) -> tuple[Expression, ...]
         for index in _between(use.giver.equation.frame, use.taker, frames):
             span = frames[index].span
             best[span] = max(best.get(span, use), use, key=attrgetter("rank", "order"))
-    found = (Expression(span, uses.results(use)) for span, use in best.items())
+    found = (_expression(span, uses.results(use)) for span, use in best.items())
     return tuple(sorted(found, key=lambda each: (each.span.file, each.span.line, each.span.column)))
+
+
+def _expression(span: Span, results: Sequence[Variable]) -> Expression:
+    return Expression(span, tuple(each.aval for each in results), tuple(each.id for each in results))
 
 
 class _Giver(NamedTuple):
@@ -65,12 +69,12 @@ class _Uses:
     def found(self) -> Iterator[_Use]:
         return iter(self._latest.values())
 
-    def results(self, use: _Use) -> tuple[Aval, ...]:
-        """Avals of the giver's outputs; under `grad`, of those that somebody in the forward pass makes use of."""
+    def results(self, use: _Use) -> Sequence[Variable]:
+        """The giver's outputs; under `grad`, of those that somebody in the forward pass makes use of."""
         outs = use.giver.equation.outs
         if use.giver.differentiated and use.rank:
             outs = [out for out in outs if out.id == use.variable or out.id in self._used]
-        return tuple(out.aval for out in outs)
+        return outs
 
     def read(self, region: Region, owner: int, differentiated: bool = False) -> None:
         for equation in region.equations:

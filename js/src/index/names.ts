@@ -26,15 +26,15 @@ export function nameVariables(
   return names;
 }
 
-/** `h` for what the last equation of the right side of `h = …` makes. */
+/** `h` for what the right side of `h = …` evaluated to, where the program says. */
 function assignedNames(index: ProgramIndex, report: Report): Map<number, string> {
-  const makers = lastEquations(index);
+  const given = new Map(index.program.expressions.map(each => [spanKey(each.span), each.variables]));
   const sources = new Map(report.sources.map(source => [source.file, source]));
   const names = new Map<number, string>();
   for (const hint of report.hints) {
     const value = hint.role === "assigned" ? valueSpan(hint, sources.get(hint.span.file)) : null;
-    const outs = index.equations[makers.get(value ?? "") ?? -1]?.outs ?? [];
-    if (outs.length === 1 && outs[0]) names.set(outs[0].id, hint.name);
+    const [variable, ...more] = given.get(value ?? "") ?? [];
+    if (variable !== undefined && more.length === 0) names.set(variable, hint.name);
   }
   return names;
 }
@@ -46,30 +46,6 @@ function valueSpan({ span, name }: Hint, source: Source | undefined): string | n
   const head = line?.slice(start).match(/^(\S+)\s*=\s*(?=[^=\s])/);
   if (!line || !head || head[1] !== name) return null;
   return spanKey({ ...span, column: toBytes(line, start + head[0].length) });
-}
-
-/** The last forward equation of each span, in any of its frames. */
-function lastEquations(index: ProgramIndex): ReadonlyMap<string, number> {
-  const { frames } = index.program;
-  const found = new Map<string, number>();
-  const met = new Set([-1]);
-  for (let at = index.equations.length - 1; at >= 0; at--) {
-    const equation = index.equations[at];
-    if (!equation || equation.name_stack.includes("transpose")) continue;
-    for (let frame = equation.frame; !met.has(frame); frame = frames[frame]?.parent ?? -1) {
-      met.add(frame);
-      const span = frames[frame]?.span;
-      if (span && !found.has(spanKey(span))) found.set(spanKey(span), outermost(index, at));
-    }
-  }
-  return found;
-}
-
-/** The equation itself, or the one that holds it where both stand for the same call. */
-function outermost(index: ProgramIndex, at: number): number {
-  const owner = index.places[index.regionOf[at] ?? -1]?.owner ?? -1;
-  const same = owner >= 0 && index.equations[owner]?.frame === index.equations[at]?.frame;
-  return same ? outermost(index, owner) : at;
 }
 
 /** `a`, `b`, …, `z`, `ba`, `bb`, …, leaving out what the user already calls something else. */
