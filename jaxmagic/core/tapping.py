@@ -13,7 +13,7 @@ from jaxmagic.core.sources import sources
 from jaxmagic.core.taps.delivery import TapStopped
 from jaxmagic.core.taps.series import Arrival, Series
 from jaxmagic.core.taps.taps import TapOptions, Taps
-from jaxmagic.records import Evidence, Finding, Report, Seconds, Source
+from jaxmagic.records import Report, Seconds, Source
 
 SAVED_ELEMENTS = 20_000
 """Numbers of each series that go into the report as values; the summaries of the other events are there."""
@@ -103,10 +103,10 @@ class Tapping(Session):
         began = time.perf_counter()
         series = self.tried("tapped values", self._taps.series, ())
         records = self.tried("tapped values", lambda: tuple(one.record(SAVED_ELEMENTS) for one in series), ())
-        unknown = self.tried("unknown names", lambda: tuple(map(_unknown, self._taps.unknown().items())), ())
+        remarks = self.tried("remarks on what was asked for", self._taps.findings, ())
         report = self.ended(taps=records)
         found = self.tried("findings", lambda: rules.observe(self._observed(report)), ())
-        report = self.with_sources(msgspec.structs.replace(report, findings=(*unknown, *found)))
+        report = self.with_sources(msgspec.structs.replace(report, findings=(*remarks, *found)))
         self.error = None
         seconds = Seconds(self.total_s, tool=time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
@@ -122,15 +122,3 @@ class Tapping(Session):
             host_calls=tuple(self.host_calls),
             failure=report.failure,
         )
-
-
-def _unknown(found: tuple[str, tuple[str, ...]]) -> Finding:
-    name, near = found
-    return Finding(
-        rule="tap-name-unknown",
-        severity="error",
-        span=None,
-        title=f"no user function that was traced or run in this cell has a `{name}`",
-        explanation=f"Did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else "No name was like it.",
-        evidence=() if near else (Evidence("A name is a variable, `function.variable`, or a path: `params['w1']`."),),
-    )

@@ -32,8 +32,19 @@ class TapMagics(ReportMagics):
     @argument(
         "--auto", dest="keep", action="store_const", const="auto", help="the first for large arrays, else the second"
     )
-    @argument("--set", dest="replace", action="append", default=[], metavar="NAME=EXPR", help="replace a value")
-    @argument("--call", metavar="FUNCTION", help="host function that sees each value; what it returns flows on")
+    @argument(
+        "--set",
+        dest="replace",
+        action="append",
+        default=[],
+        metavar="NAME=EXPR",
+        help="a new value from the next line on",
+    )
+    @argument(
+        "--call",
+        metavar="FUNCTION",
+        help="host function that sees each value; what it returns flows on",
+    )
     @argument("--ring", action="store_true", help="loops of a million steps: values wait on the device")
     @report_flags
     @no_var_expand
@@ -105,7 +116,7 @@ def _replacement(text: str, names: dict[str, Any]) -> tuple[str, Any]:
 
 def _function(text: str, names: dict[str, Any]) -> Any:
     try:
-        found = eval(bare(text) or "", names)
+        found = eval(compile(bare(text) or "", "<--call>", "eval"), names)
     except Exception as error:  # noqa: BLE001 - the user's expression, said back to them
         raise UsageError(f"--call {text}: {type(error).__name__}: {error}.") from None
     if not callable(found):

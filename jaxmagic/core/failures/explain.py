@@ -2,7 +2,7 @@
 
 import ast
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Literal
 
@@ -12,6 +12,7 @@ from jaxmagic.core.failures.provenance import Provenance, Written
 from jaxmagic.core.failures.sites import Stack, is_jax
 from jaxmagic.core.failures.tracebacks import Entries, walk
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.placed import Placed
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.core.source.spans import Policy
@@ -82,6 +83,9 @@ def _explained(
     policy: Policy,
     limits: Limits,
 ) -> Failure:
+    if isinstance(error, Placed) and error.place is not None:
+        frames = _frames_from(error.place, stack)
+        return Failure(name, _capped(message), error.place.span, frames, phase=_phase(error, stack))
     failing = Failing(
         error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, known_files(policy)
     )
@@ -135,9 +139,20 @@ def _operands(failing: Failing, provenance: Provenance) -> tuple[Operand, ...]:
 
 
 def _frames(stack: Stack) -> tuple[Frame, ...]:
-    last = len(stack.sites) - 1
+    return _linked([Frame(site.span, site.function) for site in stack.sites])
+
+
+def _frames_from(place: Frame, stack: Stack) -> tuple[Frame, ...]:
+    """The frames below a line that the error is about, which may have gone on to its next line when that was seen."""
+    frames = _frames(stack)
+    around = (place.function, place.span.file)
+    return _linked([place, *(frames[1:] if (frames[0].function, frames[0].span.file) == around else frames)])
+
+
+def _linked(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    last = len(frames) - 1
     return tuple(
-        Frame(site.span, site.function, index + 1 if index < last else -1) for index, site in enumerate(stack.sites)
+        Frame(frame.span, frame.function, index + 1 if index < last else -1) for index, frame in enumerate(frames)
     )
 
 

@@ -48,7 +48,14 @@ class Watcher(Protocol):
         ...
 
 
-def watch(listener: Listener, is_user: Callable[[str], bool], limits: Limits, *, adaptive: bool = True) -> Watcher:
+def watch(
+    listener: Listener,
+    is_user: Callable[[str], bool],
+    limits: Limits,
+    *,
+    adaptive: bool = True,
+    what: str = "shapes beside lines",
+) -> Watcher:
     """A watcher for this interpreter: `sys.monitoring` from Python 3.12 on, `sys.settrace` before.
 
     Args:
@@ -57,9 +64,10 @@ def watch(listener: Listener, is_user: Callable[[str], bool], limits: Limits, *,
         limits: Notes what could not be watched, and why.
         adaptive: Be silent about a line that showed nothing new three times in a row, until `rearm`. A loop of
             millions of iterations then runs at full speed. Otherwise every event is told.
+        what: What is lost where nothing can be watched, for `limits`.
     """
     if sys.version_info >= (3, 12):
         from jaxmagic.core.lines.monitoring import MonitoringWatcher as Chosen
     else:
         from jaxmagic.core.lines.settrace import SettraceWatcher as Chosen
-    return Chosen(listener, is_user, limits, adaptive)
+    return Chosen(listener, is_user, limits, adaptive, what)

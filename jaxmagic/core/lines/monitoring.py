@@ -24,8 +24,11 @@ class MonitoringWatcher:
     and that has no effect on an event which the same tool has turned on everywhere.
     """
 
-    def __init__(self, listener: Listener, is_user: Callable[[str], bool], limits: Limits, adaptive: bool) -> None:
-        self._teller = Teller(listener, limits)
+    def __init__(
+        self, listener: Listener, is_user: Callable[[str], bool], limits: Limits, adaptive: bool, what: str
+    ) -> None:
+        self._teller = Teller(listener, limits, what)
+        self._what = what
         self._is_user = is_user
         self._limits = limits
         self._adaptive = adaptive
@@ -36,7 +39,7 @@ class MonitoringWatcher:
     def start(self, frame: FrameType | None = None) -> None:
         free = [tool for tool in _TOOL_IDS if monitoring.get_tool(tool) is None]
         if len(free) < 2:
-            self._limits.add("shapes beside lines: not observed (other tools use all of sys.monitoring)")
+            self._limits.add(f"{self._what}: not observed (other tools use all of sys.monitoring)")
             return
         self._tool, self._finder = free[:2]
         for tool in (self._tool, self._finder):
@@ -116,6 +119,7 @@ class MonitoringWatcher:
     # ------------------------------------------------------------------------------ callbacks of the finder
 
     def _found_start(self, code: CodeType, offset: int) -> Any:
+        __tracebackhide__ = True
         if self._is_user(code.co_filename) and id(code) not in self._codes and self._tool >= 0:
             self._enter(self._watch(code), sys._getframe(1))
         return monitoring.DISABLE
@@ -129,16 +133,19 @@ class MonitoringWatcher:
     # ------------------------------------------------------- callbacks of the tool that watches the user's code
 
     def _started(self, code: CodeType, offset: int) -> Any:
+        __tracebackhide__ = True
         watched = self._codes.get(id(code))
         return self._enter(watched, sys._getframe(1)) if watched is not None else None
 
     def _enter(self, watched: Watched, frame: FrameType) -> Any:
+        __tracebackhide__ = True
         if self._teller.entered(watched, frame):
             self.rearm()  # other arguments: callers and callees may hold other shapes now
         watched.running.pop(id(frame), None)  # of a frame that is gone, or the `def` line: nothing runs yet
         return self._silence(watched) if self._adaptive and watched.settled(ENTRY) else None
 
     def _line_begins(self, code: CodeType, line: int) -> Any:
+        __tracebackhide__ = True
         watched = self._codes.get(id(code))
         if watched is None:
             return None
@@ -175,6 +182,7 @@ class MonitoringWatcher:
         return self._silence(watched) if self._adaptive and (line is None or watched.settled(line)) else None
 
     def _returns(self, code: CodeType, offset: int, value: Any) -> Any:
+        __tracebackhide__ = True
         watched = self._codes.get(id(code))
         if watched is None:
             return None

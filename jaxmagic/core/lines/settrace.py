@@ -23,8 +23,11 @@ _RAISED = -1
 class SettraceWatcher:
     """The trace function of every thread that runs while it is on."""
 
-    def __init__(self, listener: Listener, is_user: Callable[[str], bool], limits: Limits, adaptive: bool) -> None:
-        self._teller = Teller(listener, limits)
+    def __init__(
+        self, listener: Listener, is_user: Callable[[str], bool], limits: Limits, adaptive: bool, what: str
+    ) -> None:
+        self._teller = Teller(listener, limits, what)
+        self._what = what
         self._is_user = is_user
         self._limits = limits
         self._adaptive = adaptive
@@ -34,7 +37,7 @@ class SettraceWatcher:
         self._on = False
         self._calm = 0
         self._resting: set[int] = set()
-        """Threads in which tracing was turned off because nothing new happened."""
+        """Threads in which tracing was turned off because nothing new happened, or because the listener raised."""
         self._of_threads: Any = None
         # Kept, so that they can be told by identity: every access to a method makes another object.
         self._trace = self._called
@@ -91,9 +94,8 @@ class SettraceWatcher:
                 sys.settrace(self._trace)
 
     def _stand_down(self) -> None:
-        self._limits.add(
-            "shapes beside lines: not observed (a debugger or coverage uses sys.settrace; Python 3.12 has room for all)"
-        )
+        why = "a debugger or coverage uses sys.settrace; Python 3.12 has room for all"
+        self._limits.add(f"{self._what}: not observed ({why})")
 
     def _follow(self, frame: FrameType) -> None:
         """Traces a frame that already runs, its line being under way."""
@@ -123,6 +125,7 @@ class SettraceWatcher:
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         """The trace function of a thread: is called where a frame begins, or a generator goes on."""
+        __tracebackhide__ = True
         if frame.f_code.co_filename in self._libraries:
             return None
         if not self._on:
@@ -138,12 +141,13 @@ class SettraceWatcher:
         watched.running.pop(id(frame), None)
         if self._adaptive and watched.settled(ENTRY):
             self._keep_calm()
-        elif self._teller.entered(watched, frame):
+        elif self._told(self._teller.entered, watched, frame):
             self.rearm()
         return self._trace_frame
 
     def _happened(self, frame: FrameType, event: str, argument: Any) -> Any:
         """The trace function of a frame."""
+        __tracebackhide__ = True
         if not self._on or sys.gettrace() is not self._trace:
             frame.f_trace = None
             return None
@@ -163,22 +167,33 @@ class SettraceWatcher:
         return self._trace_frame
 
     def _step(self, watched: Watched, frame: FrameType, line: int | None) -> None:
+        __tracebackhide__ = True
         if line is None or line == _RAISED:
             return
         if self._adaptive and watched.settled(line):
             self._keep_calm()
         else:
             self._calm = 0
-            self._teller.stepped(watched, frame, line)
+            self._told(self._teller.stepped, watched, frame, line)
 
     def _return(self, watched: Watched, frame: FrameType, value: Any) -> None:
+        __tracebackhide__ = True
         line = frame.f_lineno
         if self._adaptive and watched.settled(-line):
             self._keep_calm()
         else:
             self._calm = 0
-            self._teller.stepped(watched, frame, line)
-            self._teller.left(watched, frame, line, value)
+            self._told(self._teller.stepped, watched, frame, line)
+            self._told(self._teller.left, watched, frame, line, value)
+
+    def _told(self, tell: Callable[..., bool], *what: Any) -> bool:
+        __tracebackhide__ = True
+        try:
+            return tell(*what)
+        except BaseException:
+            # Meant for the user. The interpreter turns tracing off in a thread whose trace function raises.
+            self._resting.add(threading.get_ident())
+            raise
 
     def _keep_calm(self) -> None:
         self._calm += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.frames import Listener
+from jaxmagic.core.placed import Theirs
 
 ENTRY = 0
 """The place of a function's beginning, where other places are line numbers; `-line` is a return from that line."""
@@ -56,23 +57,33 @@ class Watched:
 class Teller:
     """Tells a listener what happened in a watched frame, and counts how long a place has told nothing new."""
 
-    def __init__(self, listener: Listener, limits: Limits) -> None:
+    def __init__(self, listener: Listener, limits: Limits, what: str) -> None:
         self._listener = listener
+        self._what = what
         self._limits = limits
 
     def entered(self, watched: Watched, frame: FrameType) -> bool:
+        __tracebackhide__ = True
         return self._tell(watched, ENTRY, self._listener.entered, frame)
 
     def stepped(self, watched: Watched, frame: FrameType, line: int) -> bool:
+        __tracebackhide__ = True
         return self._tell(watched, line, self._listener.stepped, frame, line)
 
     def left(self, watched: Watched, frame: FrameType, line: int, value: Any) -> bool:
+        __tracebackhide__ = True
         return self._tell(watched, -line, self._listener.left, frame, line, value)
 
     def _tell(self, watched: Watched, place: int, tell: Callable[..., bool], *what: Any) -> bool:
-        news = False
-        with self._limits.guard("shapes beside lines"):
-            news = tell(*what)
+        __tracebackhide__ = True
+        news, theirs = False, None
+        with self._limits.guard(self._what):
+            try:
+                news = tell(*what)
+            except Theirs as carrier:
+                theirs = carrier.error
+        if theirs is not None:
+            raise theirs
         if news:
             watched.quiet[place] = 0
         else:

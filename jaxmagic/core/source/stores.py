@@ -59,6 +59,26 @@ def interrupted(code: CodeType) -> dict[tuple[int, int], frozenset[str]]:
     return found
 
 
+def is_read_on(code: CodeType, store: Store) -> bool:
+    """Whether a line reads a name once more after it has stored it: `y = 2 * x; z = y + 1`."""
+    if store.attribute:
+        return False
+    for instruction in dis.get_instructions(code):
+        if instruction.offset < store.offset:
+            continue
+        position = _position(instruction)
+        if position is not None and position[0] != store.position[0]:
+            return False
+        names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if instruction.offset == store.offset:
+            read = instruction.opname == "STORE_FAST_LOAD_FAST" and names[-1] == store.name
+        else:
+            read = instruction.opname.startswith("LOAD_") and store.name in names
+        if read:
+            return True
+    return False
+
+
 def _stretches(code: CodeType) -> Iterator[tuple[int, int, int]]:
     """First offset, end and number of each line, as often as the bytecode comes to it."""
     for line, pieces in groupby(code.co_lines(), key=lambda piece: piece[2]):

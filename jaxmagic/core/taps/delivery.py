@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from jaxmagic.core.placed import Placed
 from jaxmagic.core.taps.conditions import Condition
 from jaxmagic.core.taps.packing import Layout, unpack
 from jaxmagic.core.taps.summaries import summary_of
@@ -14,7 +15,7 @@ Kind = Literal["value", "anchor", "active", "loop"]
 """What an operand of the tap is: sent; only there to tie the tap to its loop; which lanes run; a loop's counter."""
 
 
-class TapStopped(Exception):  # noqa: N818 - a stop that was asked for, not an error
+class TapStopped(Placed):
     """The condition to stop on held for a tapped value. Raised in a callback, and again at the user's line."""
 
 

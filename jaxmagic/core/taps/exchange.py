@@ -11,12 +11,14 @@ from jax import Array
 from jax.interpreters import ad, batching, mlir
 
 from jaxmagic.core.jax_internals import Primitive
+from jaxmagic.core.placed import Placed
 from jaxmagic.core.taps.sending import callback_effect, lower_callback
+from jaxmagic.records import Frame
 
 _exchange_p = Primitive("jaxmagic_exchange")
 
 
-class BadReturn(Exception):  # noqa: N818 - names what is wrong, as the user sees it
+class BadReturn(Placed):
     """The host function returned something that cannot stand in for the value."""
 
 
@@ -28,8 +30,12 @@ class Host:
     """For messages: `x f32[3] at line 4 of step()`."""
     function: Callable[[np.ndarray], Any]
     """What it returns replaces the value; None leaves it. It must not compute with JAX, which would deadlock."""
+    place: Frame | None
+    """The user's line that gave the value its name."""
     failed: Callable[[BaseException], None]
     """Is told of an exception, which XLA would otherwise lose."""
+    differentiated: Callable[[], None]
+    """Is told when a gradient ends here that the plain program has."""
 
 
 def exchange(host: Host, value: Array, *, ordered: bool) -> Array:
@@ -56,7 +62,9 @@ def _batch(operands: Sequence[Any], axes: Sequence[int], *, lanes: int, **rest: 
     return _exchange_p.bind(front, lanes=lanes + 1, **(rest | {"ordered": False})), 0
 
 
-def _differentiate(primals: Sequence[Any], _: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    if not isinstance(tangents[0], ad.Zero):
+        params["host"].differentiated()
     result = _exchange_p.bind(*primals, **params)
     aval: Any = jax.typeof(result)
     return result, ad.Zero(aval.to_tangent_aval())
@@ -82,6 +90,8 @@ def _call(host: Host, lanes: int, value: np.ndarray) -> np.ndarray:
             if returned is not None:
                 result[lane] = _fitting(host, np.asarray(returned), value[lane])
     except BaseException as error:
+        if not isinstance(error, Placed):
+            error.add_note(f"in the host function that was given {host.label}")
         host.failed(error)
         raise
     return result
@@ -89,10 +99,14 @@ def _call(host: Host, lanes: int, value: np.ndarray) -> np.ndarray:
 
 def _fitting(host: Host, returned: np.ndarray, value: np.ndarray) -> np.ndarray:
     if returned.shape != value.shape:
-        raise BadReturn(f"the host function returned shape {returned.shape} for {host.label}, not {value.shape}")
+        raise BadReturn(_misfit(host, "shape", returned.shape, value.shape), host.place)
     if not np.can_cast(returned.dtype, value.dtype, "same_kind"):
-        raise BadReturn(f"the host function returned dtype {returned.dtype} for {host.label}, not {value.dtype}")
+        raise BadReturn(_misfit(host, "dtype", returned.dtype, value.dtype), host.place)
     return returned.astype(value.dtype)
+
+
+def _misfit(host: Host, what: str, returned: Any, needed: Any) -> str:
+    return f"the host function returned {what} {returned} for {host.label}, not {needed}"
 
 
 mlir.register_lowering(_exchange_p, _lower)

@@ -13,7 +13,7 @@ from jaxmagic.core.taps.delivery import Delivery, Site, TapStopped
 from jaxmagic.core.taps.interrupts import Interrupts
 from jaxmagic.core.taps.series import Arrival, Name, Series
 from jaxmagic.core.taps.tracks import About, Keep, Source, Track, series_of
-from jaxmagic.records import Summary
+from jaxmagic.records import Frame, Summary
 
 _PAUSE = 0.02
 """Seconds that events may wait in the inbox, and between two looks for an interrupt."""
@@ -151,8 +151,14 @@ class Intake:
             marks = arrival.delivery.marks_of(arrival.arrays)[track.about.stop]
             for index in np.flatnonzero(marks):
                 condition = track.site.marks[track.about.stop].text
-                self.stopped = TapStopped(_message(arrival, int(index), condition))
+                self.stopped = _stopped(arrival, int(index), condition)
                 raise self.stopped
+
+
+def _stopped(arrival: Arrival, index: int, condition: str) -> TapStopped:
+    name = arrival.names[index]
+    place = Frame(name.span, name.function) if name.span else None
+    return TapStopped(_message(arrival, index, condition), place)
 
 
 def _message(arrival: Arrival, index: int, condition: str) -> str:

@@ -18,8 +18,9 @@ from jaxmagic.core.source import syntax
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.stores import Store
 from jaxmagic.core.taps.delivery import Site
-from jaxmagic.core.taps.edits import Edits
+from jaxmagic.core.taps.edits import Edits, Variable
 from jaxmagic.core.taps.ground import belongs_here, ground, is_compiling
+from jaxmagic.core.taps.replacing import Steps
 from jaxmagic.core.taps.ring import Rings
 from jaxmagic.core.taps.series import Name
 from jaxmagic.core.taps.transport import tap
@@ -86,7 +87,8 @@ class Staging:
         pending[id(frame)] = Pending([], anchors[:4])
         for name, value in held:
             if name in tapped.parameters:
-                self._note(frame, tapped, name, syntax.parameter_span(frame.f_code, name), value)
+                span = syntax.parameter_span(frame.f_code, name)
+                self._note(Variable(frame, name), tapped, name, span, value)
         return False
 
     def stepped(self, frame: FrameType, line: int) -> bool:
@@ -95,7 +97,7 @@ class Staging:
         if stores:
             for store in stores:
                 span = syntax.statement_span(frame.f_code.co_filename, store.position)
-                self._note(frame, tapped, store.name, span, _value(store, frame))
+                self._note(Variable(frame, store), tapped, store.name, span, _value(store, frame))
             if tapped.suspends:
                 self._flush(frame)
         return False
@@ -104,9 +106,12 @@ class Staging:
         tapped = self._tapped(frame.f_code)
         if tapped.returns:
             span = syntax.return_span(frame.f_code, tapped.function.position(frame.f_lasti))
+            if self._edits.active:
+                self._note_returned(tapped, span, value)
             self._collect(frame, tapped, RETURN, span, value)
         self._flush(frame)
         self._pending().pop(id(frame), None)
+        self._edits.restore(id(frame))
         return False
 
     # --------------------------------------------------------------------------------------------- traces
@@ -120,6 +125,7 @@ class Staging:
         pending = self._pending()
         for key in [key for key in pending if key not in mark]:
             del pending[key]
+            self._edits.restore(key)
 
     # ---------------------------------------------------------------------------------------------- parts
 
@@ -144,24 +150,30 @@ class Staging:
             each = each.f_back
         self.forget_since(running)
 
-    def _note(self, frame: FrameType, tapped: "_Tapped", name: str, span: Span, value: Any) -> None:
+    def _note(self, variable: Variable, tapped: "_Tapped", name: str, span: Span, value: Any) -> None:
         """Edits a variable where that was asked for, and collects what is in it then."""
+        __tracebackhide__ = True
         if value is MISSING:
             return
         if self._edits.active:
-            for path, array in list(self._arrays(value, MOST_LEAVES)):
-                if belongs_here(array) and _is_traced_value(array) if _is_traced(array) else not is_compiling():
-                    full = Name(name + path, tapped.name, span, aval_of(array))
-                    value = self._edits.apply(frame, full, array, value)
-        self._collect(frame, tapped, name, span, value)
+            for steps, array in list(self._arrays(value, MOST_LEAVES)):
+                if not _is_traced(array) or (belongs_here(array) and _is_traced_value(array)):
+                    full = Name(name + "".join(steps), tapped.name, span, aval_of(array))
+                    value = self._edits.apply(variable, full, steps, array, value)
+        self._collect(variable.frame, tapped, name, span, value)
+
+    def _note_returned(self, tapped: "_Tapped", span: Span, value: Any) -> None:
+        for steps, array in self._arrays(value, MOST_LEAVES):
+            self._edits.returned(Name(RETURN + "".join(steps), tapped.name, span, aval_of(array)))
 
     def _collect(self, frame: FrameType, tapped: "_Tapped", name: str, span: Span, value: Any) -> None:
-        for count, (path, array) in enumerate(self._arrays(value, MOST_LEAVES + 1)):
+        for count, (steps, array) in enumerate(self._arrays(value, MOST_LEAVES + 1)):
             if count == MOST_LEAVES:
                 self._limits.add(f"{tapped.name}: only the first {MOST_LEAVES} arrays in {name} are tapped")
                 break
-            if self._wanted.matches(tapped.name, name + path) and (read := self._read(array)) is not None:
-                self._keep(frame, Name(name + path, tapped.name, span, aval_of(read)), read)
+            full = name + "".join(steps)
+            if self._wanted.matches(tapped.name, full) and (read := self._read(array)) is not None:
+                self._keep(frame, Name(full, tapped.name, span, aval_of(read)), read)
 
     def _read(self, array: Any) -> Any:
         """The array itself; of a reference, what it holds now, if it was asked for by name.
@@ -175,9 +187,11 @@ class Staging:
     def _keep(self, frame: FrameType, name: Name, array: Any) -> None:
         if not self._within_budget(name):
             return
-        if not _is_traced(array):
-            if not is_compiling():
-                tap(self._site_of((name,)), [array])
+        if not _is_traced(array) and not is_compiling():
+            tap(self._site_of((name,)), [array])
+            return
+        # A constant of the program is sent where it was asked for by name.
+        if not _is_traced(array) and self._wanted.everything:
             return
         pending = self._pending().setdefault(id(frame), Pending([], []))
         pending.values.append((name, array))
@@ -188,7 +202,7 @@ class Staging:
         pending = self._pending().get(id(frame))
         if pending is None or not pending.values:
             return
-        values = [(name, array) for name, array in pending.values if belongs_here(array)]
+        values = [(name, array) for name, array in pending.values if not _is_traced(array) or belongs_here(array)]
         pending.values.clear()
         where = ground()
         if where == "none":
@@ -225,8 +239,8 @@ class Staging:
         self._limits.add(f"without names the first {MOST_NAMES} variables are tapped; name those that are missing")
         return False
 
-    def _arrays(self, value: Any, cap: int) -> Iterator[tuple[str, Any]]:
-        return _leaves("", value, self._policy.owns, [cap, _MOST_PARTS], 0)
+    def _arrays(self, value: Any, cap: int) -> Iterator[tuple[Steps, Any]]:
+        return _leaves((), value, self._policy.owns, [cap, _MOST_PARTS], 0)
 
 
 class _Tapped:
@@ -253,9 +267,9 @@ def _value(store: Store, frame: FrameType) -> Any:
 
 
 def _leaves(
-    path: str, value: Any, owns: Callable[[type], bool], left: list[int], depth: int
-) -> Iterator[tuple[str, Any]]:
-    """The JAX arrays in a value by access path, without running any code of the user's."""
+    path: Steps, value: Any, owns: Callable[[type], bool], left: list[int], depth: int
+) -> Iterator[tuple[Steps, Any]]:
+    """The JAX arrays in a value, each with the steps that lead to it, without running any code of the user's."""
     if issubclass(type(value), Tracer | Array):
         left[0] -= 1
         yield path, value
@@ -265,7 +279,7 @@ def _leaves(
         left[1] -= 1
         if min(left) <= 0:
             return
-        yield from _leaves(path + step, part, owns, left, depth + 1)
+        yield from _leaves((*path, step), part, owns, left, depth + 1)
 
 
 def _is_traced(array: Any) -> bool:

@@ -25,12 +25,14 @@ from jaxmagic.core.taps.edits import Edits
 from jaxmagic.core.taps.intake import Intake, receive
 from jaxmagic.core.taps.lanes import marked_branches
 from jaxmagic.core.taps.loops import number_loops
+from jaxmagic.core.taps.remarks import Remarks, unknown_names
 from jaxmagic.core.taps.ring import Rings, RingTrack
 from jaxmagic.core.taps.series import Arrival, Name, Series
 from jaxmagic.core.taps.staging import Staging
 from jaxmagic.core.taps.tracks import About, Keep
 from jaxmagic.core.taps.wanted import Wanted
 from jaxmagic.core.wrapping import wrapped
+from jaxmagic.records import Finding
 
 jax_internals.exclude_from_tracebacks(__file__)
 
@@ -63,7 +65,8 @@ class TapOptions:
     first: int | None = None
     last: int | None = None
     replace: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
-    """Names → function of the value, in jnp, whose result flows on; it is differentiated like the user's own code."""
+    """Names → function of the value, in jnp, whose result flows on from the next line; it is differentiated like the
+    user's own code."""
     call: Callable[[np.ndarray], Any] | None = None
     """Host function that sees each value; what it returns flows on, with a gradient of zero."""
     budget: int = 64 * 2**20
@@ -97,10 +100,11 @@ class Taps:
         self._marks = _marks(options)
         self._intake = Intake(_keep(options), self._wants, limits)
         gradient = self._site if options.grad else None
-        self._edits = Edits(options.replace, options.call, gradient, self._wanted, limits)
+        self._remarks = Remarks()
+        self._edits = Edits(options.replace, options.call, gradient, self._wanted, policy.owns, self._remarks)
         self._rings = Rings(options.budget) if options.ring else None
         self._staging = Staging(self._wanted, self._site, self._edits, self._rings, policy, limits)
-        self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False)
+        self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False, what="tapped values")
         self._ring_tracks: list[RingTrack] = []
         self._twins: OrderedDict[tuple[int, bool], tuple[Any, Any]] = OrderedDict()
         self._undo = ExitStack()
@@ -128,6 +132,8 @@ class Taps:
     def stop(self) -> None:
         """Waits for what is still on its way, then takes everything off: functions run as they did before."""
         self._watcher.stop()
+        with self._limits.guard("what was set inside of objects"):
+            self._edits.restore()
         with self._limits.guard("values still on their way"):
             self._drain()
         self._undo.close()
@@ -153,6 +159,10 @@ class Taps:
     def unknown(self) -> dict[str, tuple[str, ...]]:
         """Names that were not found in any user function that ran, each with those like it."""
         return self._wanted.unknown() | self._edits.unknown()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to be known of the names that were asked for, and of what was done to their values."""
+        return (*unknown_names(self.unknown()), *self._remarks.findings())
 
     def on_event(self, sink: Callable[[Arrival], None]) -> None:
         """Has `sink` called with every arrival, from any thread, while the program waits: be quick, don't use JAX."""
@@ -228,7 +238,7 @@ class Taps:
             sys.settrace(tracer)
 
     def _raise_if_failed(self) -> None:
-        error, self._edits.error = self._edits.error, None
+        error = self._edits.take_error()
         if error is not None:
             raise error from None
 

@@ -45,6 +45,13 @@ class Wanted:
         self._matched.update(found)
         return bool(found)
 
+    def names_exactly(self, function: str, path: str) -> bool:
+        """Whether `path` of a function is what one of the names says, and not one of many that a glob stands for."""
+        return any(not each.is_glob and each.matches(function, path) for each in self._patterns.values())
+
+    def __str__(self) -> str:
+        return " ".join(self._patterns)
+
     def unknown(self) -> dict[str, tuple[str, ...]]:
         """The names that matched nothing, each with those most like it that there were."""
         return {
@@ -59,10 +66,10 @@ class _Pattern:
         self._text = text.replace('"', "'")
         self._regex = re.compile(_translate(self._text) + r"([.\[].*)?", re.DOTALL)
         self._words = set(_WORD.findall(self._text))
-        self._is_glob = "*" in text or "?" in text
+        self.is_glob = "*" in text or "?" in text
 
     def mentions(self, variable: str, function: str) -> bool:
-        return self._is_glob or variable in self._words or (variable == RETURN and self._text == function)
+        return self.is_glob or variable in self._words or (variable == RETURN and self._text == function)
 
     def matches(self, function: str, path: str) -> bool:
         if path.startswith(RETURN) and self._text == function:

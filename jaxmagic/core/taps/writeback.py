@@ -5,9 +5,28 @@ import sys
 from types import FrameType
 from typing import Any
 
+from jaxmagic.core.lines.attributes import set_attribute
+from jaxmagic.core.source.stores import Store
 
-def write(frame: FrameType, name: str, value: Any) -> None:
-    """Replaces a local (argument, cell, loop variable, …), or a global where the frame is a module's or a cell's."""
+
+def write(frame: FrameType, target: Store | str, value: Any) -> None:
+    """Replaces what a line stored, or a parameter by its name; whatever else refers to the old value keeps it."""
+    if isinstance(target, str):
+        _write_local(frame, target, value)
+    elif target.attribute:
+        set_attribute(_variables(frame, target)[target.base], target.attribute, value)
+    elif target.is_global:
+        frame.f_globals[target.name] = value
+    else:
+        _write_local(frame, target.name, value)
+
+
+def _variables(frame: FrameType, store: Store) -> Any:
+    return frame.f_globals if store.is_global else frame.f_locals
+
+
+def _write_local(frame: FrameType, name: str, value: Any) -> None:
+    """Of a local: argument, cell, loop variable, …; of a global where the frame is a module's or a cell's."""
     if frame.f_locals is frame.f_globals:
         frame.f_globals[name] = value
         return
@@ -16,33 +35,3 @@ def write(frame: FrameType, name: str, value: Any) -> None:
     if sys.version_info < (3, 13):
         # Before, f_locals is a copy; the very next reading of it would lose what is not written through now.
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-
-
-def with_leaf(container: Any, old: Any, new: Any) -> Any:
-    """A copy of nested dicts, lists and tuples with `new` where `old` was; the original stays as it is.
-
-    Raises:
-        TypeError: `old` is inside of an object that can't be copied without running code of the user's.
-    """
-    found = _replaced(container, old, new)
-    if found is container:
-        raise TypeError(f"what is inside of a {type(container).__name__} can't be replaced")
-    return found
-
-
-def _replaced(value: Any, old: Any, new: Any) -> Any:
-    if value is old:
-        return new
-    if type(value) is dict:
-        parts = {key: _replaced(part, old, new) for key, part in value.items()}
-        return parts if any(parts[key] is not part for key, part in value.items()) else value
-    if type(value) in (list, tuple) or _is_named_tuple(value):
-        items = [_replaced(part, old, new) for part in value]
-        if all(now is before for now, before in zip(items, value, strict=True)):
-            return value
-        return items if type(value) is list else tuple.__new__(type(value), items)
-    return value
-
-
-def _is_named_tuple(container: Any) -> bool:
-    return isinstance(container, tuple) and isinstance(getattr(type(container), "_fields", None), tuple)
