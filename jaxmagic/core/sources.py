@@ -32,7 +32,7 @@ def sources(files: Iterable[str], cells: Cells) -> Iterator[Source]:
 
 
 def _spans(report: Report) -> Iterator[Span]:
-    spanned = (report.hints, report.calls, report.printed, report.compiled, report.findings, report.taps)
+    spanned = (report.hints, report.calls, report.printed, report.compiled, report.taps)
     for record in chain.from_iterable(spanned):
         if record.span is not None:
             yield record.span
@@ -41,9 +41,19 @@ def _spans(report: Report) -> Iterator[Span]:
         for trace in compiled.traces:
             for program in (trace.program, trace.stablehlo, trace.hlo):
                 yield from (frame.span for frame in program.frames) if program is not None else ()
+    yield from _spans_of_diagnosis(report)
+
+
+def _spans_of_diagnosis(report: Report) -> Iterator[Span]:
+    """What findings point at: the cause may stand in another cell than the one that ran."""
+    findings = report.findings
     if report.failure is not None:
+        findings += report.failure.findings
         yield from (frame.span for frame in report.failure.frames)
-        yield from (finding.span for finding in report.failure.findings if finding.span is not None)
+        yield from (hint.span for operand in report.failure.operands for hint in operand.provenance)
+    for finding in findings:
+        spans = (finding.span, finding.replaces, *(fact.span for fact in finding.evidence))
+        yield from (span for span in spans if span is not None)
 
 
 def _spans_of_nojit(report: Report) -> Iterator[Span]:

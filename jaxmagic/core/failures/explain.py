@@ -2,6 +2,7 @@
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Literal
@@ -12,6 +13,7 @@ from jaxmagic.core.failures.provenance import Provenance, Written
 from jaxmagic.core.failures.sites import Stack, is_jax
 from jaxmagic.core.failures.tracebacks import Entries, walk
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.lines.attributes import attribute
 from jaxmagic.core.placed import Placed
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.source.nodes import parts
@@ -86,9 +88,8 @@ def _explained(
     if isinstance(error, Placed) and error.place is not None:
         frames = _frames_from(error.place, stack)
         return Failure(name, _capped(message), error.place.span, frames, phase=_phase(error, stack))
-    failing = Failing(
-        error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, known_files(policy)
-    )
+    files = tuple(dict.fromkeys([*known_files(policy), *reversed([site.file for site in stack.sites])]))
+    failing = Failing(error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, files)
     operands: tuple[Operand, ...] = ()
     with limits.guard("operands of the failing expression"):
         operands = _operands(failing, Provenance(stack.sites, lines))
@@ -104,8 +105,11 @@ def _explained(
 
 
 def known_files(policy: Policy) -> tuple[str, ...]:
-    """Cells and modules of the user's whose source is at hand, oldest first."""
-    return tuple(file for file in list(linecache.cache) if policy.is_user(file))[-MOST_FILES:]
+    """Cells and modules of the user's whose source is at hand, modules first, then oldest first."""
+    imported = [attribute(module, "__file__") for module in list(sys.modules.values())]
+    modules = [file for file in imported if isinstance(file, str) and file.endswith(".py")]
+    files = dict.fromkeys([*modules, *list(linecache.cache)])
+    return tuple(file for file in files if policy.is_user(file))[-MOST_FILES:]
 
 
 def _capped(message: str) -> str:

@@ -48,7 +48,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: op
 _NUMBERS = (int, float, complex, bool)
 _EXPLOSIVE = (operator.pow, operator.lshift)
 _BUILTINS = (len, abs, int, float, bool, min, max, tuple, list)
-_STATIC_FIELDS = ("shape", "dtype", "ndim", "size", "weak_type")
+STATIC_FIELDS = ("shape", "dtype", "ndim", "size", "weak_type")
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(jax.jit(abs)), type(jnp.add), type(jax.nn.relu))
 _PURE_MODULES = ("numpy", "lax", "nn", "random", "scipy", "image")
 """Of JAX: the others hold functions with effects of their own (`jax.clear_caches`)."""
@@ -133,7 +133,7 @@ class Scope:
     def traced(self, node: ast.AST) -> bool:
         """Whether a tracer has a part in the expression (static facts of tracers, like `x.shape`, have none)."""
         match node:
-            case ast.Attribute(attr=name) if name in _STATIC_FIELDS:
+            case ast.Attribute(attr=name) if name in STATIC_FIELDS:
                 return False
             case ast.Call(func=ast.Name(id="len" | "isinstance" | "type" | "hasattr")):
                 return False
@@ -185,7 +185,7 @@ def _attribute(owner: Any, name: str) -> Any:
         fields = vars(owner)
         return fields[name] if name in fields else _lazy_attribute(owner, name)
     if is_array(owner):
-        return getattr(owner, name) if name in _STATIC_FIELDS else _apply(lambda array: getattr(array, name), owner)
+        return getattr(owner, name) if name in STATIC_FIELDS else _apply(lambda array: getattr(array, name), owner)
     named = class_attribute(type(owner), "_fields")
     if isinstance(owner, tuple) and type(named) is tuple and name in named:
         return tuple.__getitem__(owner, named.index(name))

@@ -58,7 +58,7 @@ class Provenance:
         if level + 1 >= len(self._sites):
             return
         caller = self._sites[level + 1]
-        given = _argument(self._sites[level], caller, name)
+        given = argument_given(self._sites[level], caller, name)
         if given is not None:
             yield from self._follow(level + 1, given, caller.span.line, seen, depth)
 
@@ -146,7 +146,7 @@ def _all_parameters(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lam
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
-def _argument(callee: Site, caller: Site, name: str) -> ast.expr | None:
+def argument_given(callee: Site, caller: Site, name: str) -> ast.expr | None:
     """What a call passes for a parameter. JAX's transformations keep the order of arguments; a function that is
     itself passed (to scan, say) gets arguments from elsewhere, so nothing is claimed.
     """

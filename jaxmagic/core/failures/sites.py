@@ -32,8 +32,18 @@ _TRANSFORMS = {
     "make_jaxpr_f": "make_jaxpr",
     "eval_shape": "eval_shape",
     "cache_miss": "jit",
+    "jit_trace": "jit",
+    "vjp": "vjp",
+    "_vjp": "vjp",
 }
 """By the name of JAX's function that is on the stack while it calls the user's."""
+
+_MADE_OF = {
+    "grad": ("vjp",),
+    "jacobian": ("vmap", "jvp", "vjp", "jacobian"),
+    "fori_loop": ("scan body", "while_loop"),
+}
+"""What a transformation uses inside: not to be told apart from it."""
 
 
 class Site:
@@ -43,6 +53,8 @@ class Site:
         self.frame = frame
         self.file = frame.f_code.co_filename
         self.function: str = frame.f_code.co_qualname
+        self.entered: tuple[str, ...] = ()
+        """What its function was called through from the user frame around it, innermost first: `vmap`, `jit step`."""
         self._instruction = span_of(frame.f_code, instruction)
 
     @property
@@ -62,7 +74,23 @@ class Site:
             self.tree and smallest(self.tree, place.line, place.column, place.end_line, place.end_column)
         )
         # Python 3.11 has the jump of `if x:` stand for the whole statement.
-        return node.test if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp) else node
+        node = node.test if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp) else node
+        return self._looked_into(node) or node
+
+    def _looked_into(self, node: ast.AST | None) -> ast.expr | None:
+        """What is taken apart by the names of `a, b = x`, or compared by a `case`: Python points at those instead."""
+        around = path_to(self.tree, node)[1:] if self.tree is not None and node is not None else ()
+        if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Store):
+            match next(iter(around), None):
+                case ast.Assign(value=value) | ast.For(iter=value):
+                    return value
+        for outer in around:
+            match outer:
+                case ast.Match(subject=subject, cases=cases) if any(_within(node, case.pattern) for case in cases):
+                    return subject
+                case ast.stmt():
+                    break
+        return None
 
     @cached_property
     def tree(self) -> ast.Module | None:
@@ -80,6 +108,12 @@ class Site:
         """The `def` or `lambda` that the frame runs."""
         node = syntax.definition(self.frame.f_code)
         return node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) else None
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the positional and keyword parameters of the frame's function."""
+        code = self.frame.f_code
+        return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
     @property
     def statement(self) -> ast.stmt | None:
@@ -107,9 +141,11 @@ class Stack:
         below: list[FrameType] = []
         for frame, instruction in entries:
             if policy.is_user(frame.f_code.co_filename):
+                site = Site(frame, instruction)
                 if self.sites:
-                    self.transforms = (*_transforms(frame, self.sites[0].frame), *self.transforms)
-                self.sites = (Site(frame, instruction), *self.sites)
+                    site.entered = tuple(_transforms(frame, self.sites[0].frame))
+                self.transforms = (*site.entered, *self.transforms)
+                self.sites = (site, *self.sites)
                 below = []
             elif self.sites:
                 below.append(frame)
@@ -136,11 +172,24 @@ def _transforms(inner: FrameType, outer: FrameType) -> list[str]:
     named = []
     frame = inner.f_back
     while frame is not None and frame is not outer:
-        if is_jax(frame, _TRANSFORMS):
-            transform = _TRANSFORMS[frame.f_code.co_name]
+        transform = _transform(frame)
+        if transform:
+            while named and named[-1] in _MADE_OF.get(transform, ()):
+                named.pop()
             named.append(f"jit {inner.f_code.co_name}" if transform == "jit" else transform)
         frame = frame.f_back
     return [name for name, _ in itertools.groupby(named)]
+
+
+def _transform(frame: FrameType) -> str:
+    if not is_jax(frame, (*_TRANSFORMS, "wrapped")):
+        return ""
+    module = frame.f_globals["__name__"].rpartition(".")[2]
+    return _TRANSFORMS.get(frame.f_code.co_name, module if module in ("shard_map", "pmap") else "")
+
+
+def _within(node: ast.AST | None, outer: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(outer))
 
 
 def is_jax(frame: FrameType, names: Any) -> bool:

@@ -8,8 +8,8 @@ from jaxmagic.core.failures.operands import is_array
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
+from jaxmagic.core.rules.jits import is_jit, with_statics
 from jaxmagic.core.rules.rewrite import replaced, text
-from jaxmagic.core.rules.statics import is_jit, with_statics
 from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Span
 

@@ -3,9 +3,9 @@
 import ast
 import copy
 
-from jaxmagic.core.rules import searches
+from jaxmagic.core.rules import searches, traced_loops
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, indented, text, tupled, whole
+from jaxmagic.core.rules.rewrite import alias, call, indented, straight, text, tupled, whole
 from jaxmagic.core.source.nodes import stored
 from jaxmagic.records import Span
 
@@ -29,9 +29,13 @@ def rewritten(failing: Failing, owner: ast.AST | None, test: ast.expr, condition
         case ast.If():
             return _if(failing, owner, condition)
         case ast.While():
-            return _while(failing, owner, condition)
+            return traced_loops.while_loop(failing, owner, condition)
         case ast.Assert(msg=message):
             return _assert(failing, owner, condition, message)
+        case ast.comprehension():
+            return _masked_sum(failing, owner)
+        case None if isinstance(test, ast.BoolOp) and (fix := _value(failing, test))[0]:
+            return fix
         case None if condition is not test:
             return text(condition), failing.site.span_of(test)
     return "", None
@@ -83,7 +87,7 @@ def _assigned(block: list[ast.stmt]) -> dict[str, ast.expr] | None:
 
 def _cond(failing: Failing, node: ast.If, condition: ast.expr) -> Fix:
     """Branches of several assignments become two functions of the names they change."""
-    if not (_straight(node.body) and _straight(node.orelse)):
+    if not (straight(node.body) and straight(node.orelse)):
         return "", None
     names = stored(*node.body, *node.orelse)
     if not names or any(name not in failing.scope.locals for name in names):
@@ -98,43 +102,62 @@ def _cond(failing: Failing, node: ast.If, condition: ast.expr) -> Fix:
     return "\n".join([*branches, chosen]), whole(failing.site, node)
 
 
-def _straight(block: list[ast.stmt]) -> bool:
-    """Only assignments to plain names, so that the block is a function of what it reads."""
-    for statement in block:
-        match statement:
-            case ast.Assign(targets=[ast.Name() | ast.Tuple()]) | ast.AugAssign(target=ast.Name()) | ast.Pass():
-                continue
-        return False
-    return True
-
-
-def _while(failing: Failing, node: ast.While, condition: ast.expr) -> Fix:
-    names = stored(*node.body)
-    if node.orelse or not names or not _straight(node.body):
-        return "", None
-    if any(name not in failing.scope.locals for name in names):
-        return "", None
-    state = tupled(names)
-    body = indented(text(*node.body, ast.parse(f"return {state}").body[0]))
-    loop = f"{alias(failing.scope, 'jax.lax')}.while_loop"
-    if len(names) == 1:
-        code = f"def step({state}):\n{body}\n{state} = {loop}(lambda {state}: {text(condition)}, step, {state})"
-    else:
-        unpack = indented(f"{state} = state")
-        code = (
-            f"def running(state):\n{unpack}\n    return {text(condition)}\n"
-            f"def step(state):\n{unpack}\n{body}\n"
-            f"{state} = {loop}(running, step, ({state}))"
-        )
-    return code, whole(failing.site, node)
-
-
 def _assert(failing: Failing, node: ast.Assert, condition: ast.expr, message: ast.expr | None) -> Fix:
-    """`checkify` carries the check inside the program; `throw` raises outside."""
+    """`checkify` carries the check inside the program, where the caller asks for it."""
     jnp = alias(failing.scope, "jax.numpy")
     said = message if isinstance(message, ast.Constant) else ast.Constant(text(copy.deepcopy(node.test)))
-    check = call("checkify.check", call(f"{jnp}.all", condition), said)
-    lines = ["from jax.experimental import checkify", text(check)]
-    name = failing.site.function.rpartition(".")[2]
-    lines.append(f"# and call it as: error, result = checkify.checkify({name})(…); error.throw()")
+    check = call("checkify.debug_check", call(f"{jnp}.all", condition), said)
+    traced = next((site.function for site in failing.sites if site.entered), failing.site.function).rpartition(".")[2]
+    lines = [
+        "from jax.experimental import checkify",
+        text(check),
+        f"# it is looked at by: error, result = checkify.checkify({traced})(…); error.throw()",
+    ]
     return "\n".join(lines), whole(failing.site, node)
+
+
+def _value(failing: Failing, test: ast.BoolOp) -> Fix:
+    """`x or y` as a value: a default for None, or the choice that Python makes by the truth of `x`."""
+    first, *rest = test.values
+    if failing.aval(first) is not None and str(getattr(failing.aval(first), "dtype", "")) == "bool":
+        return "", None
+    if len(rest) != 1 or not isinstance(first, ast.Name | ast.Attribute):
+        return "", None
+    either = isinstance(test.op, ast.Or)
+    if isinstance(first, ast.Name) and _may_be_none(failing, first.id):
+        known = text(first)
+        other = text(rest[0])
+        code = f"{known} if {known} is not None else {other}" if either else f"{other} if {known} is not None else None"
+        return f"({code})", failing.site.span_of(test)
+    yes, no = (first, rest[0]) if either else (rest[0], first)
+    return text(_where(failing, first, yes, no)), failing.site.span_of(test)
+
+
+def _may_be_none(failing: Failing, name: str) -> bool:
+    """Whether a parameter's default is None."""
+    definition = failing.site.definition
+    if definition is None:
+        return False
+    ordered = [*definition.args.posonlyargs, *definition.args.args]
+    defaults = definition.args.defaults
+    pairs = [
+        *zip(ordered[len(ordered) - len(defaults) :], defaults, strict=True),
+        *zip(definition.args.kwonlyargs, definition.args.kw_defaults, strict=True),
+    ]
+    return any(
+        arg.arg == name and isinstance(default, ast.Constant) and default.value is None for arg, default in pairs
+    )
+
+
+def _masked_sum(failing: Failing, clause: ast.comprehension) -> Fix:
+    """`sum(x for x in xs if x > 0)`: what is left out counts as 0."""
+    for outer in failing.site.around:
+        match outer:
+            case ast.Call(func=ast.Name(id="sum") as function, args=[ast.GeneratorExp() | ast.ListComp() as made]):
+                if made.generators[-1] is not clause or len(clause.ifs) != 1:
+                    break
+                chosen = _where(failing, clause.ifs[0], made.elt, ast.Constant(0))
+                last = ast.comprehension(clause.target, clause.iter, [], clause.is_async)
+                every = ast.GeneratorExp(chosen, [*made.generators[:-1], last])
+                return text(ast.Call(function, [every], [])), failing.site.span_of(outer)
+    return "", None

@@ -42,8 +42,8 @@ class Cause:
 
 
 FAMILIES = (
-    "conditions",
     "statics",
+    "conditions",
     "conversions",
     "indexing",
     "carries",

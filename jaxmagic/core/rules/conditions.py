@@ -23,7 +23,7 @@ def builtin_on_traced(failing: Failing) -> Cause | None:
     Sure: the call itself raised.
     """
     node = failing.node
-    if failing.kind != "TracerBoolConversionError" or not isinstance(node, ast.Call):
+    if failing.kind != "TracerBoolConversionError" or not isinstance(node, ast.Call) or not failing.asked_by_python:
         return None
     match node.func:
         case ast.Name(id=name) if name in ("min", "max", "sorted", "any", "all", "filter", "bool"):
@@ -32,8 +32,9 @@ def builtin_on_traced(failing: Failing) -> Cause | None:
             pass
         case _:
             return None
-    traced = [part for part in parts(node) if failing.traced(part)]
-    compared = " and ".join(failing.shown(part) for part in parts(node)) if traced else f"`{failing.text(node)}`"
+    given = [*node.args, *parts(node.func)]
+    traced = any(failing.traced(part) for part in given)
+    compared = " and ".join(failing.shown(part) for part in given) if traced else f"`{failing.text(node)}`"
     return Cause(
         title=f"the built-in {name}() needs True or False of a traced array",
         explanation=f"`{name}` asks for the truth value of {compared}. {why_traced(failing)}",
@@ -45,6 +46,10 @@ def builtin_on_traced(failing: Failing) -> Cause | None:
 
 def _builtin_fix(failing: Failing, node: ast.Call, name: str) -> str:
     jnp = alias(failing.scope, "jax.numpy")
+    match name, node.keywords, node.args:
+        case "sorted", [ast.keyword(arg="reverse", value=ast.Constant(value=bool(backwards)))], [array]:
+            down = {"descending": ast.Constant(True)} if backwards else {}
+            return text(call(f"{jnp}.sort", _as_array(failing, array, jnp), **down))
     if name not in _BUILTINS or node.keywords or not node.args:
         return ""
     if len(node.args) == 1:
@@ -79,19 +84,31 @@ def condition_on_traced(failing: Failing) -> Cause | None:
     """
     if failing.kind != "TracerBoolConversionError" or not isinstance(failing.node, ast.expr):
         return None
+    if not failing.asked_by_python and failing.machinery:
+        return _inside_library(failing, failing.node)
     condition = _condition(failing)
-    setting = statics.setting(failing, condition.test)
-    fix, replaces = ("", None)
-    if setting is not None:
-        fix, replaces = statics.static_fix(failing, [setting])
+    fix, replaces = statics.setting_fix(failing, condition.test)
     if not fix:
         fix, replaces = branches.rewritten(failing, condition.owner, condition.test, logical(failing, condition.test))
     return Cause(
         title=f"{condition.words} a traced array",
-        explanation=f"{condition.asks} {failing.shown(condition.test)} is True or False. {why_traced(failing)}",
+        explanation=f"{condition.asks} {failing.shown(condition.asked)} is True or False. {why_traced(failing)}",
         evidence=origins(failing, *parts(condition.test)),
         fix=fix,
         replaces=replaces,
+    )
+
+
+def _inside_library(failing: Failing, node: ast.expr) -> Cause:
+    library = failing.machinery[-1].f_globals.get("__name__", "").partition(".")[0]
+    for frame in reversed(failing.machinery):
+        library = frame.f_globals.get("__name__", "").partition(".")[0]
+        if library not in ("jax", "jaxlib"):
+            break
+    return Cause(
+        title=f"`{failing.text(node)}` needs True or False of a traced array",
+        explanation=f"An `if` in the code of `{library}` that it runs asks for it. {why_traced(failing)}",
+        evidence=origins(failing, *parts(node)),
     )
 
 
@@ -103,6 +120,12 @@ class _Condition:
     """What asks: an `If`, a `While`, …; the expression's own parent otherwise."""
 
     @property
+    def asked(self) -> ast.expr:
+        """Whose truth Python asked for: of `x or y` as a value, that of `x`."""
+        value = isinstance(self.test, ast.BoolOp) and self.owner is None
+        return self.test.values[0] if isinstance(self.test, ast.BoolOp) and value else self.test
+
+    @property
     def words(self) -> str:
         return {
             ast.If: "an `if` on",
@@ -110,11 +133,18 @@ class _Condition:
             ast.Assert: "an `assert` on",
             ast.IfExp: "a conditional expression on",
             ast.comprehension: "a comprehension's `if` on",
+            ast.Match: "a `match` on",
         }.get(type(self.owner), _OPERATORS.get(_operator(self.test), "a truth value of"))
 
     @property
     def asks(self) -> str:
-        keyword = {ast.If: "if", ast.While: "while", ast.Assert: "assert", ast.IfExp: "if … else"}.get(type(self.owner))
+        keyword = {
+            ast.If: "if",
+            ast.While: "while",
+            ast.Assert: "assert",
+            ast.IfExp: "if … else",
+            ast.Match: "match",
+        }.get(type(self.owner))
         return f"Python's `{keyword}` asks whether" if keyword else "Python asks whether"
 
 
@@ -147,6 +177,8 @@ def _condition(failing: Failing) -> _Condition:
             case ast.If(test=inner) | ast.While(test=inner) | ast.Assert(test=inner) | ast.IfExp(test=inner):
                 return _Condition(test, outer if inner is test else None)
             case ast.comprehension(ifs=conditions) if test in conditions:
+                return _Condition(test, outer)
+            case ast.Match(subject=subject) if subject is test:
                 return _Condition(test, outer)
             case _:
                 return _Condition(test, None)

@@ -10,12 +10,16 @@ from typing import Any
 
 from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.failures.operands import Scope, aval_of, is_array, is_tracer
-from jaxmagic.core.failures.sites import Site, arguments_of
+from jaxmagic.core.failures.sites import Site, arguments_of, is_jax
 from jaxmagic.core.host_calls import Use
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.aliases import Alias
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span
+
+_DERIVATIVES = ("grad", "jvp", "vjp", "jacobian")
+_STAGED = {"DynamicJaxprTracer", "JitTracer"}
+_CONVERSIONS = ("__bool__", "__int__", "__float__", "__complex__", "__index__", "__hash__", "__array__", "__iter__")
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,35 @@ class Failing:
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The arguments of the traced function that JAX says the value depends on."""
+        """The arguments of the traced function that JAX says the value depends on, where the user knows the names."""
         match = self.says(r"depends on the values? of the arguments? (.+?)\.(?:\s|$)")
-        return tuple(re.split(r", (?:and )?| and ", match[1])) if match else ()
+        named = re.split(r", (?:and )?| and ", match[1]) if match else []
+        known = {name for site in self.sites for name in site.parameters}
+        return tuple(name for name in named if re.split(r"[.\[]", name)[0] in known)
+
+    @cached_property
+    def under(self) -> str:
+        """The transformation because of which the value isn't known, in words; empty in eager code.
+
+        A derivative's tracer knows its value unless something else traces too; only NumPy can't look into it.
+        """
+        kinds = {type(value).__name__ for value in self._tracers()}
+        passed = () if self.kind == "TracerArrayConversionError" else _DERIVATIVES
+        if kinds and kinds <= _STAGED:
+            passed = (*_DERIVATIVES, "vmap")
+        return next((each for each in self.transforms if each not in passed), next(iter(self.transforms), ""))
+
+    def _tracers(self) -> list[Any]:
+        """The tracers that the failing expression names."""
+        nodes = ast.walk(self.node) if self.node is not None else ()
+        found = [self.scope.get(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)]
+        return [value for value in found if is_tracer(value)]
 
     @property
-    def under(self) -> str:
-        """The innermost transformation, in words; empty in eager code."""
-        return self.transforms[0] if self.transforms else ""
+    def asked_by_python(self) -> bool:
+        """Whether Python's own operator, keyword or built-in function wanted the value, and no library's code."""
+        frame = self.machinery[0] if self.machinery else None
+        return frame is not None and is_jax(frame, _CONVERSIONS)
 
 
 @dataclass(frozen=True)

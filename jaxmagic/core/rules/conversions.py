@@ -1,32 +1,36 @@
 """Traced arrays handed to code that wants numbers: int, float, math, numpy, format, range, list indices."""
 
 import ast
+import importlib
+import importlib.util
+import re
+from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmagic.core.failures.operands import aval_of
+from jaxmagic.core.rules import traced_loops
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, replaced, text
-from jaxmagic.core.rules.statics import static_fix
-from jaxmagic.core.rules.wording import origins, parameters, why_traced
+from jaxmagic.core.rules.jits import settings, static_fix
+from jaxmagic.core.rules.rewrite import alias, call, expression, replaced, text
+from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Span
 
 _CASTS = {"int": "int", "float": "float", "complex": "complex"}
-_NOT_IN_JNP = ("random", "linalg", "fft", "testing", "lib")
 
 
-@on_error("number-from-traced", "int(), float(), math.*, .item() or %-formatting of a traced array")
+@on_error("number-from-traced", "int(), float(), math.* or .item() of a traced array")
 def number_from_traced(failing: Failing) -> Cause | None:
-    """`int(x)`, `float(x)`, `math.sin(x)`, `x.item()`, `x.tolist()` and `"%f" % x` want a Python number, which a
-    traced array does not have. `x.astype(int)` and `jax.numpy` do the same inside the program.
+    """`int(x)`, `float(x)`, `math.sin(x)`, `x.item()` and `x.tolist()` want a Python number, which a traced array
+    does not have. `x.astype(int)` and `jax.numpy` do the same inside the program.
 
     Sure: the call itself raised.
     """
     node = failing.node
-    if failing.kind != "ConcretizationTypeError":
-        return None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
-        return _formatting(failing, node.right)
-    if not isinstance(node, ast.Call):
+    if failing.kind != "ConcretizationTypeError" or not isinstance(node, ast.Call):
         return None
     match node.func:
         case ast.Name(id="int" | "float" | "complex" as name) if node.args:
@@ -63,54 +67,107 @@ def _module(failing: Failing, function: ast.expr) -> str:
 
 @on_error("numpy-on-traced", "a NumPy function got a traced array")
 def numpy_on_traced(failing: Failing) -> Cause | None:
-    """NumPy asks an array for its memory, and a traced array has none. The same name under `jax.numpy` stays in
-    the program. Code outside JAX (SciPy, pandas) needs `jax.pure_callback`. A few NumPy functions (`np.sum`,
-    `np.mean`, `np.reshape`) work, as NumPy hands them to the array's own method; those are not reported.
+    """NumPy asks an array for its memory, and a traced array has none. The same name under `jax.numpy` (or
+    `jax.scipy`) stays in the program. Other code needs `jax.pure_callback`. A few NumPy functions (`np.sum`,
+    `np.mean`, `np.reshape`) work, as NumPy hands them to the array's own method; those are not reported. Neither
+    can a NumPy array take a traced value in one of its places: make it a JAX array, and use `.at[…].set`.
 
     Sure: the call itself raised.
     """
+    if failing.says("setting an array element with a sequence") and (stored := _stored(failing)):
+        return stored
     if failing.kind != "TracerArrayConversionError":
         return None
     node = failing.node
     module = _module(failing, node.func) if isinstance(node, ast.Call) else ""
-    fix = ""
-    if isinstance(node, ast.Call) and module.partition(".")[0] == "numpy":
-        fix = text(replaced(node, node.func, ast.parse(_jnp_name(failing, node.func), mode="eval").body))
-    elif isinstance(node, ast.Subscript):
+    if isinstance(node, ast.Subscript):
         return _table(failing, node)
+    same = _same_in_jax(failing, node.func, module) if isinstance(node, ast.Call) else ""
+    fix = _on_host(failing, node) if isinstance(node, ast.Call) and not same else ""
+    if isinstance(node, ast.Call) and same:
+        fix = text(replaced(node, node.func, expression(same)))
     what = f"`{failing.text(node.func)}`" if isinstance(node, ast.Call) else "NumPy"
     return Cause(
         title=f"{what} wants the numbers in {_named(failing)}, which is traced",
         explanation=f"{what} asks for the array's memory. {why_traced(failing)} "
-        + ("`jax.numpy` has the same function." if fix else "Code outside JAX can be called by `jax.pure_callback`."),
+        + (f"`{same}` is the same function." if same else "Code outside JAX can be called by `jax.pure_callback`."),
         evidence=origins(failing, *parts(node)),
         fix=fix,
         replaces=failing.span,
     )
 
 
-def _jnp_name(failing: Failing, function: ast.expr) -> str:
+def _stored(failing: Failing) -> Cause | None:
+    """`out[0] = x` of a NumPy array and a tracer."""
+    match failing.site.statement:
+        case ast.Assign(targets=[ast.Subscript(value=array, slice=key)], value=value) if failing.traced(value):
+            pass
+        case _:
+            return None
+    name = failing.text(array)
+    made = call(f"{alias(failing.scope, 'jax.numpy')}.asarray", array)
+    place = ast.Subscript(ast.Attribute(made, "at"), key)
+    changed = ast.Assign([array], ast.Call(ast.Attribute(place, "set"), [value], []), lineno=0)
+    return Cause(
+        title=f"`{name}` is a NumPy array, which can't hold {failing.shown(value)}, a traced value",
+        explanation=f"NumPy stores numbers. {why_traced(failing, value)} As a JAX array `{name}` takes it, by an "
+        "indexed update that makes a new array.",
+        evidence=origins(failing, array, value),
+        fix=text(changed),
+        replaces=failing.site.span_of(failing.site.statement),
+    )
+
+
+def _same_in_jax(failing: Failing, function: ast.expr, module: str) -> str:
+    """The function of `jax.numpy` or `jax.scipy` of the same name, as the user would spell it; empty without one."""
+    owner = failing.scope.get(function.value) if isinstance(function, ast.Attribute) else None
+    package, _, path = getattr(owner, "__name__", module).partition(".")
     spelled = failing.text(function)
-    name = spelled.partition(".")[2] or spelled
-    return f"{alias(failing.scope, 'jax.numpy')}.{name}"
+    name = spelled.rpartition(".")[2]
+    if package == "numpy":
+        owner = jnp
+        names = (spelled.partition(".")[2] or spelled).split(".")
+        for step in names:
+            owner = getattr(owner, step, None)
+        return ".".join([alias(failing.scope, "jax.numpy"), *names]) if owner is not None else ""
+    if package == "scipy" and path and importlib.util.find_spec(f"jax.scipy.{path}") is not None:
+        known = hasattr(importlib.import_module(f"jax.scipy.{path}"), name)
+        return f"{alias(failing.scope, f'jax.scipy.{path}')}.{name}" if known else ""
+    return ""
 
 
-@on_error("index-from-traced", "range(), a list index or another Python integer is traced")
+def _on_host(failing: Failing, node: ast.Call) -> str:
+    """A universal function called on the host: its result has the shape of its argument."""
+    if not isinstance(failing.scope.get(node.func), np.ufunc) or len(node.args) != 1 or node.keywords:
+        return ""
+    (given,) = node.args
+    aval = failing.aval(given)
+    if aval is None or any(each in ("grad", "jvp", "vjp", "jacobian") for each in failing.transforms):
+        return ""
+    jax = alias(failing.scope, "jax")
+    kind = call(f"{jax}.ShapeDtypeStruct", expression(str(aval.shape)), ast.Constant(aval.dtype))
+    return text(call(f"{jax}.pure_callback", node.func, kind, given, vmap_method=ast.Constant("expand_dims")))
+
+
+@on_error("index-from-traced", "range(), a list index, a dict key or another Python integer is traced")
 def index_from_traced(failing: Failing) -> Cause | None:
-    """`range(n)`, `items[i]` of a list or tuple, and everything else that needs a Python integer. A loop of traced
-    length is `jax.lax.fori_loop`; a list of arrays can be stacked and then indexed; a length that is a setting
-    can be static.
+    """`range(n)`, `items[i]` of a list or tuple, `table[i]` of a dict, and all else that needs a Python integer. A
+    loop of traced length is `jax.lax.fori_loop`; a list of arrays can be stacked and then indexed; a length that is
+    a setting can be static.
 
     Sure: the expression itself raised.
     """
+    node = failing.node
+    if failing.says(r"unhashable type: '\w*Tracer'"):
+        return _key(failing)
     if failing.kind != "TracerIntegerConversionError":
         return None
-    node = failing.node
     if isinstance(node, ast.Subscript):
         return _table(failing, node)
     traced = failing.first_traced
-    names = [part.id for part in ast.walk(traced) if isinstance(part, ast.Name)] if traced is not None else []
-    fix, replaces = static_fix(failing, [name for name in parameters(failing.site) if name in names])
+    fix, replaces = static_fix(failing, settings(failing, traced)) if traced is not None else ("", None)
+    if not fix:
+        fix, replaces = traced_loops.fori_loop(failing)
     what = f"`{failing.text(node)}`" if node is not None else "Python"
     loop = " A loop of traced length is `jax.lax.fori_loop`." if "range(" in what else ""
     return Cause(
@@ -124,71 +181,202 @@ def index_from_traced(failing: Failing) -> Cause | None:
 
 def _table(failing: Failing, node: ast.Subscript) -> Cause:
     """A list, tuple or NumPy array indexed by a tracer."""
-    table = call(f"{alias(failing.scope, 'jax.numpy')}.asarray", node.value)
-    kind = type(failing.scope.get(node.value)).__name__
+    value = failing.scope.get(node.value)
+    kind = "NumPy array" if isinstance(value, np.ndarray) else f"Python {type(value).__name__}"
+    fix, replaces, way = _choice(failing, node, value)
     return Cause(
-        title=f"a Python {kind} can't be indexed by {failing.shown(node.slice)}, which is traced",
+        title=f"a {kind} can't be indexed by {failing.shown(node.slice)}, which is traced",
         explanation=f"`{failing.text(node.value)}` lives in Python: its elements are chosen while the function is "
-        f"traced. {why_traced(failing)} As a JAX array it can be indexed inside the program.",
+        f"traced. {why_traced(failing, node.slice)} {way}",
         evidence=origins(failing, *parts(node)),
-        fix=text(replaced(node, node.value, table)),
-        replaces=failing.span,
+        fix=fix,
+        replaces=replaces,
     )
 
 
-@on_error("format-of-traced", "a format specification on a traced array")
+def _choice(failing: Failing, node: ast.Subscript, value: Any) -> tuple[str, Span | None, str]:
+    """An element chosen inside the program: a function by `switch`, one of equal arrays by indexing them all."""
+    outer = next(iter(failing.site.around), None)
+    elements = value if isinstance(value, list | tuple) else ()
+    if elements and all(callable(element) for element in elements):
+        if isinstance(outer, ast.Call) and outer.func is node and not outer.keywords:
+            switch = call(f"{alias(failing.scope, 'jax.lax')}.switch", node.slice, node.value, *outer.args)
+            return text(switch), failing.site.span_of(outer), "`jax.lax.switch` chooses a function inside the program."
+        return "", None, "`jax.lax.switch` chooses a function inside the program."
+    avals = {aval.shape if (aval := aval_of(element)) else type(element) for element in elements}
+    if isinstance(value, list | tuple) and (len(avals) != 1 or not (avals <= {int, float, bool} or _shapes(avals))):
+        fix, replaces = static_fix(failing, settings(failing, node.slice))
+        return (
+            fix,
+            replaces,
+            "Its elements differ in kind or shape: `jax.lax.switch` chooses between functions of them.",
+        )
+    made = "stack" if _shapes(avals) else "asarray"
+    table = call(f"{alias(failing.scope, 'jax.numpy')}.{made}", node.value)
+    way = "As a JAX array it can be indexed inside the program."
+    return text(replaced(node, node.value, table)), failing.span, way
+
+
+def _shapes(avals: set[Any]) -> bool:
+    return any(isinstance(each, tuple) for each in avals)
+
+
+def _key(failing: Failing) -> Cause | None:
+    """A tracer as the key of a dict, an element of a set, or an argument of a cached function."""
+    node, traced = failing.node, failing.first_traced
+    if node is None or traced is None:
+        return None
+    fix, replaces = static_fix(failing, settings(failing, traced))
+    table = failing.scope.get(node.value) if isinstance(node, ast.Subscript) else None
+    if not fix and isinstance(node, ast.Subscript) and isinstance(table, dict) and list(table) == [*range(len(table))]:
+        values = call("list", ast.Call(ast.Attribute(node.value, "values"), [], []))
+        fix = text(replaced(node, node.value, call(f"{alias(failing.scope, 'jax.numpy')}.asarray", values)))
+        replaces = failing.span
+    return Cause(
+        title=f"{failing.shown(traced)} is traced, so it can't be a key",
+        explanation=f"`{failing.text(node)}` looks a value up by its hash: dicts, sets and cached functions need to "
+        f"know it while the function is traced. {why_traced(failing, traced)}",
+        evidence=origins(failing, traced),
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+@on_error("array-taken-apart", "an array without axes is iterated, or one is unpacked into another number of names")
+def array_taken_apart(failing: Failing) -> Cause | None:
+    """Python goes through the first axis of an array: `for row in x`, `list(x)`, `a, b = x`. A scalar has no axis to
+    go through, and `a, b = x` needs just two rows.
+
+    Sure: the iteration itself raised.
+    """
+    scalar = failing.says(r"iteration over a 0-d array|len\(\) of unsized object")
+    count = failing.says(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(\d+)")
+    whole = failing.aval(failing.node) if failing.node is not None else None
+    array = failing.node if whole is not None else next(filter(failing.aval, parts(failing.node)), None)
+    aval = failing.aval(array) if array is not None else None
+    if array is None or aval is None or not (scalar or count) or bool(scalar) == bool(aval.shape):
+        return None
+    batch = " Under vmap it is one example: the mapped axis is not there." if "vmap" in failing.transforms else ""
+    if count:
+        title = f"{failing.shown(array)} has {aval.shape[0]} rows, but is unpacked into {count[1]} names"
+    else:
+        title = f"{failing.shown(array)} is a scalar: it has no axis to go through"
+    return Cause(
+        title=title,
+        explanation=f"Python takes an array apart along its first axis.{batch}",
+        span=failing.site.span_of(array),
+        evidence=failing.evidence(array),
+    )
+
+
+@on_error("format-of-traced", 'a traced array is formatted: f"{x:.3f}", "%.3f" % x, "{:.3f}".format(x)')
 def format_of_traced(failing: Failing) -> Cause | None:
     """`f"{x:.3f}"` asks a traced array for a number, and Python's own TypeError names neither the variable nor a
     remedy. `jax.debug.print` formats the value when the program runs.
 
     Sure: the formatting itself raised.
     """
-    if not failing.says(
+    refused = failing.says(
         r"unsupported format string passed to \w*Tracer|format: a real number is required, not \w*Tracer"
-    ):
-        return None
-    text_node = _string_around(failing)
+    )
+    asked = refused or failing.kind == "ConcretizationTypeError"
+    text_node = _string_around(failing) if asked else None
     if text_node is None:
-        percent = failing.node if isinstance(failing.node, ast.BinOp) else None
-        return _formatting(failing, percent.right if percent else None)
-    traced = [part for part in parts(text_node) if failing.traced(part)]
-    return _formatting(failing, *traced)
+        return None
+    traced = [part for part in _formatted(text_node) if failing.traced(part)]
+    return _formatting(failing, text_node, *traced)
 
 
-def _string_around(failing: Failing) -> ast.JoinedStr | None:
-    nodes = (failing.node, *failing.site.around)
-    return next((node for node in nodes if isinstance(node, ast.JoinedStr)), None)
+def _string_around(failing: Failing) -> ast.expr | None:
+    """The f-string, `"…" % x` or `"…".format(x)` that is being made."""
+    for node in (failing.node, *failing.site.around):
+        match node:
+            case ast.JoinedStr():
+                return node
+            case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+                return node
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="format")):
+                return node
+    return None
 
 
-def _formatting(failing: Failing, *values: ast.expr | None) -> Cause:
-    shown = " and ".join(failing.shown(value) for value in values if value is not None) or "a value"
-    fix, replaces = _debug_print(failing)
+def _formatted(node: ast.expr) -> list[ast.expr]:
+    """The values that are put into a string."""
+    match node:
+        case ast.BinOp(right=ast.Tuple(elts=values)):
+            return values
+        case ast.BinOp(right=value):
+            return [value]
+        case ast.Call(args=args, keywords=keywords):
+            return [*args, *(word.value for word in keywords)]
+    return parts(node)
+
+
+def _formatting(failing: Failing, string: ast.expr, *values: ast.expr) -> Cause:
+    shown = " and ".join(failing.shown(value) for value in values) or "a value"
+    fix, replaces = _printed_later(failing, string, list(values))
+    later = "hands the value to Python" if "debug.callback(" in fix else "formats the value"
+    name = "callback" if "debug.callback(" in fix else "print"
     return Cause(
         title=f"formatting wants the number in {shown}, which is traced",
-        explanation=f"A string is made while the function is traced. {why_traced(failing)} `jax.debug.print` formats "
-        "the value when the program runs.",
-        evidence=origins(failing, *(value for value in values if value is not None)),
+        explanation=f"A string is made while the function is traced. {why_traced(failing, *values)} "
+        f"`jax.debug.{name}` {later} when the program runs.",
+        evidence=origins(failing, *values),
         fix=fix,
         replaces=replaces,
     )
 
 
-def _debug_print(failing: Failing) -> tuple[str, Span | None]:
-    """`print(f"x is {x:.3f}")` as `jax.debug.print("x is {:.3f}", x)`."""
+def _printed_later(failing: Failing, string: ast.expr, values: list[ast.expr]) -> tuple[str, Span | None]:
+    """`print(f"x is {x:.3f}")` as `jax.debug.print("x is {:.3f}", x)`; any other call of the string as a callback."""
     nodes = (failing.node, *failing.site.around)
+    statement = failing.site.statement
     printed = next((node for node in nodes if isinstance(node, ast.Call) and _is_print(node)), None)
-    string = _string_around(failing)
-    if string is None or printed is None:
-        return "", None
-    pattern, values = "", []
-    for part in string.values:
-        if isinstance(part, ast.Constant):
-            pattern += str(part.value).replace("{", "{{").replace("}", "}}")
-        elif isinstance(part, ast.FormattedValue):
-            pattern += f"{{:{_specification(part)}}}" if part.format_spec else "{}"
-            values.append(part.value)
-    shown = call(f"{alias(failing.scope, 'jax')}.debug.print", ast.Constant(pattern), *values)
-    return text(shown), failing.site.span_of(printed)
+    jax = alias(failing.scope, "jax")
+    pattern = _pattern(string)
+    if printed is not None and printed.args == [string] and pattern is not None:
+        words = {word.arg: word.value for word in getattr(string, "keywords", ()) if word.arg}
+        given = [value for value in _formatted(string) if not any(value is word for word in words.values())]
+        return text(call(f"{jax}.debug.print", ast.Constant(pattern), *given, **words)), failing.site.span_of(printed)
+    names = [value.id for value in values if isinstance(value, ast.Name)]
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and len(names) == len(values) > 0:
+        taken = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+        later = ast.Lambda(taken, statement.value)
+        shown = call(f"{jax}.debug.callback", later, *(ast.Name(name) for name in names))
+        return text(shown), failing.site.span_of(statement)
+    return "", None
+
+
+def _pattern(string: ast.expr) -> str | None:
+    """A string with places for values, as `str.format` takes it; None where it has no such form."""
+    match string:
+        case ast.JoinedStr(values=values):
+            return "".join(map(_piece, values))
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(pattern)))):
+            return pattern
+        case ast.BinOp(left=ast.Constant(value=str(pattern))):
+            return _from_percent(pattern)
+    return None
+
+
+def _piece(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return f"{{:{_specification(part)}}}" if part.format_spec else "{}"
+    return str(getattr(part, "value", "")).replace("{", "{{").replace("}", "}}")
+
+
+def _from_percent(pattern: str) -> str | None:
+    """`%.3f` as `{:.3f}`."""
+    if re.search(r"%(?![-+ 0]*\d*(?:\.\d+)?[dfegsi])", pattern.replace("%%", "")):
+        return None
+    braced = pattern.replace("{", "{{").replace("}", "}}")
+    placed = re.sub(r"%([+ 0]*\d*(?:\.\d+)?)([fegdsi])", lambda found: _place(found[1], found[2]), braced)
+    return placed.replace("%%", "%")
+
+
+def _place(width: str, kind: str) -> str:
+    kind = kind if kind in "feg" else ""
+    return f"{{:{width}{kind}}}" if width or kind else "{}"
 
 
 def _specification(part: ast.FormattedValue) -> str:

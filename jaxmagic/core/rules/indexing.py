@@ -4,6 +4,7 @@ import ast
 
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.jits import settings, static_fix
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts
@@ -34,12 +35,15 @@ def boolean_mask(failing: Failing) -> Cause | None:
         return update
     if not isinstance(node, ast.Subscript):
         return None
+    if isinstance(failing.site.statement, ast.AugAssign) and failing.site.statement.target is node:
+        return _item_assignment(failing)
     where = f"{alias(failing.scope, 'jax.numpy')}.where"
     mask = failing.shown(node.slice)
     return Cause(
         title=f"the length of `{failing.text(node)}` depends on the values of the mask {mask}",
-        explanation=f"A traced program has fixed shapes. {why_traced(failing)} Keep the length and replace what the "
-        "mask drops by a neutral value (0 for a sum), or pad with `jnp.nonzero(mask, size=…, fill_value=…)`.",
+        explanation=f"A traced program has fixed shapes. {why_traced(failing, node.slice)} Keep the length and replace "
+        "what the mask drops by a neutral value (0 for a sum; a mean divides by `mask.sum()` then), or pad with "
+        "`jnp.nonzero(mask, size=…, fill_value=…)`.",
         evidence=origins(failing, node.value, node.slice),
         fix=text(call(where, node.slice, node.value, ast.Constant(0))),
         replaces=failing.span,
@@ -84,19 +88,28 @@ def slice_with_traced_bounds(failing: Failing) -> Cause | None:
         return None
     bounds = next((part for part in ast.walk(node.slice) if isinstance(part, ast.Slice)), None)
     size = None if bounds is None else _length(bounds)
-    fix = ""
+    fix, replaces = "", failing.span
     if isinstance(node.slice, ast.Slice) and bounds is not None and bounds.lower is not None and size is not None:
         slicing = f"{alias(failing.scope, 'jax.lax')}.dynamic_slice_in_dim"
         fix = text(call(slicing, node.value, bounds.lower, ast.Constant(size)))
     always = f" Here the length is always {size}, so only the start has to be dynamic." if fix else ""
-    clamp = " A dynamic slice that would pass the end is moved back to fit." if fix else " Mask the array instead."
+    clamp = " A dynamic slice that would pass the end is moved back to fit." if fix else ""
+    if not fix and bounds is not None:
+        fix, replaces = static_fix(failing, settings(failing, *bounds_of(bounds)))
+        clamp = " As a static argument each new value compiles once; or mask the array." if fix else " Mask the array."
     return Cause(
         title=f"the bounds of `{failing.text(node)}` are traced",
-        explanation=f"The length of a slice is part of the program. {why_traced(failing)}{always}{clamp}",
+        explanation=f"The length of a slice is part of the program. {why_traced(failing, *bounds_of(bounds))}{always}"
+        f"{clamp}",
         evidence=origins(failing, *parts(node)),
         fix=fix,
-        replaces=failing.span,
+        replaces=replaces,
     )
+
+
+def bounds_of(key: ast.Slice | None) -> list[ast.expr]:
+    """Start, stop and step, as far as they are given."""
+    return [part for part in (key.lower, key.upper, key.step) if part is not None] if key is not None else []
 
 
 def _length(bounds: ast.Slice) -> int | None:
@@ -111,6 +124,18 @@ def _length(bounds: ast.Slice) -> int | None:
     return None
 
 
+def _masked(failing: Failing, array: ast.expr, key: ast.expr, value: ast.expr, statement: ast.stmt) -> str | None:
+    """`x[mask] = v` as `x = jnp.where(mask, v, x)`: under jit `.at` takes no traced mask."""
+    aval, whole = failing.aval(key), failing.aval(value)
+    if aval is None or aval.dtype != "bool" or not failing.traced(key):
+        return None
+    if type(failing.scope.get(value)) not in (int, float, bool) and (whole is None or whole.shape):
+        return None
+    new = ast.BinOp(array, statement.op, value) if isinstance(statement, ast.AugAssign) else value
+    where = f"{alias(failing.scope, 'jax.numpy')}.where"
+    return f"{failing.text(array)} = {text(call(where, key, new, array))}"
+
+
 @on_error("item-assignment", "x[i] = y on a JAX array")
 def item_assignment(failing: Failing) -> Cause | None:
     """JAX arrays are immutable: `x[i] = y` raises. `x = x.at[i].set(y)` makes the changed array and gives it the
@@ -120,6 +145,10 @@ def item_assignment(failing: Failing) -> Cause | None:
     """
     if not failing.says("immutable and do not support in-place item assignment"):
         return None
+    return _item_assignment(failing)
+
+
+def _item_assignment(failing: Failing) -> Cause | None:
     statement, fix = failing.site.statement, ""
     match statement:
         case ast.Assign(targets=[ast.Subscript(value=array, slice=key)], value=value):
@@ -128,7 +157,10 @@ def item_assignment(failing: Failing) -> Cause | None:
             method = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide"}.get(type(op), "")
         case _:
             return None
-    if method:
+    chosen = _masked(failing, array, key, value, statement)
+    if chosen is not None:
+        fix = chosen
+    elif method:
         updated = ast.Call(ast.Attribute(ast.Subscript(ast.Attribute(array, "at"), key), method), [value], [])
         fix = f"{failing.text(array)} = {text(updated)}"
     return Cause(

@@ -73,3 +73,13 @@ def whole(site: Site, first: ast.stmt, last: ast.stmt | None = None) -> Span:
 def tupled(names: list[str]) -> str:
     """`x` or `x, y`: how a state of one or several variables is passed."""
     return names[0] if len(names) == 1 else ", ".join(names)
+
+
+def straight(block: list[ast.stmt]) -> bool:
+    """Only assignments to plain names, so that the block is a function of what it reads."""
+    for statement in block:
+        match statement:
+            case ast.Assign(targets=[ast.Name() | ast.Tuple()]) | ast.AugAssign(target=ast.Name()) | ast.Pass():
+                continue
+        return False
+    return True

@@ -7,10 +7,11 @@ from jaxmagic.core.failures.operands import of_jax
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, replaced, text
-from jaxmagic.core.rules.wording import origins, parameters, why_traced
+from jaxmagic.core.rules.jits import Fix, settings, static_fix
+from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts, stored
-from jaxmagic.records import Evidence, Span
+from jaxmagic.records import Evidence
 
 _STATIC_FORMS = {"minimum": "min", "maximum": "max", "prod": "math.prod", "floor": "math.floor", "ceil": "math.ceil"}
 _SIZED = ("nonzero", "flatnonzero", "argwhere", "where", "unique", "union1d", "intersect1d", "setdiff1d", "setxor1d")
@@ -39,6 +40,8 @@ def data_dependent_shape(failing: Failing) -> Cause | None:
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     data = next((part for part in parts(node) if failing.traced(part)), None)
+    if name == "repeat" and len(node.args) == 2 and failing.traced(node.args[1]) and _has_axes(failing, node.args[1]):
+        return _repeated(failing, node)
     if name not in (*_SIZED, "bincount") or data is None:
         return None
     aval = failing.aval(data)
@@ -48,10 +51,36 @@ def data_dependent_shape(failing: Failing) -> Cause | None:
     return Cause(
         title=f"the length of {name}(…) depends on the values of {failing.shown(data)}",
         explanation=f"A traced program has fixed shapes, but how many elements `{failing.text(node)}` returns is only "
-        f"known when it runs. {why_traced(failing)}",
+        f"known when it runs. {why_traced(failing)} With `{keyword}={sizes}` there is room for all of them; "
+        f"{_padding(name)}",
         evidence=origins(failing, data),
         fix=text(sized),
         replaces=failing.span,
+    )
+
+
+def _has_axes(failing: Failing, node: ast.expr) -> bool:
+    aval = failing.aval(node)
+    return aval is not None and bool(aval.shape)
+
+
+def _padding(name: str) -> str:
+    """What stands in the places that the data don't fill."""
+    if name == "bincount":
+        return "values beyond are left out."
+    if name in ("nonzero", "flatnonzero", "argwhere", "where"):
+        return "places left over hold index 0, which is a valid one: give `fill_value`, or mask them."
+    return "places left over repeat a value: give `fill_value`, or mask them."
+
+
+def _repeated(failing: Failing, node: ast.Call) -> Cause:
+    """`jnp.repeat(x, counts)`: how long the result is only the caller can say."""
+    counts = node.args[1]
+    return Cause(
+        title=f"the length of repeat(…) depends on the values of {failing.shown(counts)}",
+        explanation=f"A traced program has fixed shapes. {why_traced(failing, counts)} Say how long the result is: "
+        "`total_repeat_length=n`.",
+        evidence=origins(failing, *node.args),
     )
 
 
@@ -130,22 +159,37 @@ def argument_must_be_static(failing: Failing) -> Cause | None:
     are traced integers.
     """
     node = failing.node
-    if not (_refused(failing) and isinstance(node, ast.Call)) or _is_builtin(node.func):
+    if not isinstance(node, ast.Call) or not _wants_settings(failing, node):
         return None
-    culprit = next((part for part in parts(node) if _is_setting(failing, part)), None)
-    if culprit is None:
+    culprits = [part for part in parts(node) if _is_setting(failing, part)] or _inside(failing, node)
+    if not culprits:
         return None
-    named = [name for name in failing.depends_on if name.isidentifier()] or _settings_in(failing, culprit)
-    fix, replaces = static_fix(failing, named)
+    fix, replaces = static_fix(failing, settings(failing, *culprits))
     cost = " Each new value then compiles once." if fix else ""
+    named = " and ".join(f"`{failing.text(part)}`" for part in culprits)
+    verb, they = ("decide", "they") if len(culprits) > 1 else ("decides", "it")
+    decides = f"what `{failing.text(node)}` does" if _chosen_by_library(failing) else "the shape of the result"
     return Cause(
-        title=f"`{failing.text(culprit)}` decides the shape of the result, so it can't be traced",
-        explanation=f"`{failing.text(node)}` needs the number in `{failing.text(culprit)}` to build the program. "
-        f"{why_traced(failing)}{cost}",
-        evidence=origins(failing, *parts(node)),
+        title=f"{named} {verb} {decides}, so {they} can't be traced",
+        explanation=f"`{failing.text(node)}` needs the number in {named} to build the program. "
+        f"{why_traced(failing, *culprits)}{cost}",
+        evidence=origins(failing, *dict.fromkeys([*parts(node), *culprits]), because=culprits),
         fix=fix,
         replaces=replaces,
     )
+
+
+def _wants_settings(failing: Failing, node: ast.Call) -> bool:
+    """Whether a function needs plain numbers, rather than Python itself (`int(x)`, `x.item()`)."""
+    conversion = isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist")
+    if _is_builtin(node.func) or conversion:
+        return False
+    return _refused(failing) or _chosen_by_library(failing)
+
+
+def _chosen_by_library(failing: Failing) -> bool:
+    """Whether an `if` in the code of a library asked for the value."""
+    return failing.kind == "TracerBoolConversionError" and not failing.asked_by_python and bool(failing.machinery)
 
 
 def _is_builtin(function: ast.expr) -> bool:
@@ -153,83 +197,22 @@ def _is_builtin(function: ast.expr) -> bool:
 
 
 def _is_setting(failing: Failing, part: ast.expr) -> bool:
+    kinds = ("int", "bool", "float") if _chosen_by_library(failing) else ("int",)
     aval = failing.aval(part)
-    return failing.traced(part) and (aval is None or (aval.shape == () and "int" in aval.dtype))
+    return failing.traced(part) and (aval is None or (aval.shape == () and any(kind in aval.dtype for kind in kinds)))
 
 
-def _settings_in(failing: Failing, node: ast.expr) -> list[str]:
-    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    return [name for name in parameters(failing.site) if name in names]
+def _inside(failing: Failing, node: ast.Call) -> list[ast.expr]:
+    """Settings that the called object was made with: `nn.Dropout(rate)(x)`."""
+    names = [part for part in ast.walk(node.func) if isinstance(part, ast.Name)]
+    return [part for part in names if _is_setting(failing, part)]
 
 
-def setting(failing: Failing, test: ast.expr) -> str | None:
-    """The one parameter a condition depends on, if it came in as a Python bool or int: a setting, not data."""
-    if not failing.under.startswith("jit "):
-        return None
+def setting_fix(failing: Failing, test: ast.expr) -> Fix:
+    """The jit with a condition's one variable static, if that came in as a Python bool or int: no data, a setting."""
     traced = [part for part in ast.walk(test) if isinstance(part, ast.Name) and failing.traced(part)]
-    names = {part.id for part in traced}
-    if len(names) != 1 or not names <= set(parameters(failing.site)):
-        return None
+    if len({part.id for part in traced}) != 1:
+        return "", None
     aval = failing.aval(traced[0])
     plain = aval is not None and aval.shape == () and (aval.dtype == "bool" or (aval.weak and "int" in aval.dtype))
-    return names.pop() if plain else None
-
-
-def static_fix(failing: Failing, names: list[str]) -> tuple[str, Span | None]:
-    """The `jax.jit` that traces these arguments, with `static_argnames`; empty where it can't be found."""
-    for site in failing.sites:
-        known = [name for name in names if name in parameters(site)]
-        if known and isinstance(site.definition, ast.FunctionDef):
-            for decorator in site.definition.decorator_list:
-                if is_jit(site, decorator):
-                    span = site.span_of(decorator)
-                    at = Span(span.file, span.line, span.column - 1, span.end_line, span.end_column)
-                    return "@" + text(with_statics(decorator, known, parameters(site))), at
-        for jitted in _jit_calls(site):
-            return text(with_statics(jitted, known or names)), site.span_of(jitted)
-    return "", None
-
-
-def is_jit(site: Site, node: ast.expr) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=[first, *_]):
-            return is_jit(site, first)
-        case ast.Call(func=function):
-            return is_jit(site, function)
-        case ast.Name(id="jit") | ast.Attribute(attr="jit", value=ast.Name(id="jax")):
-            return True
-    return False
-
-
-def _jit_calls(site: Site) -> list[ast.Call]:
-    """`jax.jit(f)` inside the expression that called the traced function."""
-    if site.node is None:
-        return []
-    calls = [node for node in ast.walk(site.node) if isinstance(node, ast.Call) and node.args]
-    return [node for node in calls if is_jit(site, node.func) and not isinstance(node.func, ast.Call)]
-
-
-def with_statics(node: ast.expr, names: list[str], order: list[str] | None = None) -> ast.expr:
-    """A jit with further static arguments, by position where it has positions already: JAX doesn't join the two.
-
-    Args:
-        node: `jax.jit`, `jax.jit(f)`, `partial(jax.jit, …)`.
-        names: The parameters to make static.
-        order: All parameters of the function, where they are known.
-    """
-    value: ast.expr = ast.Constant(names[0]) if len(names) == 1 else ast.Tuple([ast.Constant(n) for n in names])
-    if not isinstance(node, ast.Call):
-        return ast.Call(node, [], [ast.keyword("static_argnames", value)])
-    numbers = next((word for word in node.keywords if word.arg == "static_argnums"), None)
-    existing = next((word for word in node.keywords if word.arg == "static_argnames"), None)
-    if numbers is not None and existing is None and order is not None and set(names) <= set(order):
-        return replaced(node, numbers.value, _joined(numbers.value, [order.index(name) for name in names]))
-    if existing is None:
-        return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("static_argnames", value)])
-    return replaced(node, existing.value, _joined(existing.value, names))
-
-
-def _joined(value: ast.expr, further: list[str] | list[int]) -> ast.Tuple:
-    """One or several static arguments, and further ones."""
-    listed = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-    return ast.Tuple([*listed, *(ast.Constant(each) for each in further)])
+    return static_fix(failing, settings(failing, test)) if plain else ("", None)

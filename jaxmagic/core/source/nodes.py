@@ -70,6 +70,10 @@ def parts(node: ast.AST | None) -> list[ast.expr]:  # noqa: C901 - one case for 
             return [target, value]
         case ast.For(iter=iterable):
             return [iterable]
+        case ast.ListComp(generators=[first, *_]) | ast.SetComp(generators=[first, *_]):
+            return [first.iter]
+        case ast.GeneratorExp(generators=[first, *_]) | ast.DictComp(generators=[first, *_]):
+            return [first.iter]
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             return elements
         case ast.Name():

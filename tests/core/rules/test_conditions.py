@@ -147,7 +147,7 @@ def test_an_early_return_becomes_a_loop_whose_finished_lanes_stand_still():
 def test_an_assertion_becomes_a_check_that_runs_with_the_program():
     program = failed(in_cell("def f(x):\n    assert x > 0, 'positive'\n    return x\njax.jit(f)(1.0)"))
     assert program.finding.title == "an `assert` on a traced array"
-    assert "checkify.check(jnp.all(x > 0), 'positive')" in program.finding.fix
+    assert "checkify.debug_check(jnp.all(x > 0), 'positive')" in program.finding.fix
 
 
 def test_the_users_own_name_for_jax_numpy_is_used():
@@ -155,3 +155,77 @@ def test_the_users_own_name_for_jax_numpy_is_used():
     assert program.finding.fix == "np.maximum(x, 0.0)"
     bare = failed("import jax\nout = jax.jit(lambda x: max(x, 0.0))(1.0)")
     assert bare.finding.fix == "jax.numpy.maximum(x, 0.0)"
+
+
+VALUES = [
+    ("def f(x, t=None):\n    return x / (t or 1.0)", "jax.jit(f)(2.0, 4.0)", "(t if t is not None else 1.0)", 0.5),
+    ("def f(x, y):\n    return x or y", "jax.jit(f)(0.0, 4.0)", "jnp.where(x, x, y)", 4.0),
+    ("class A:\n    def f(self, x):\n        return x and x * 2", "jax.vmap(A().f)(jnp.ones(1))[0]", "", 2.0),
+]
+
+
+@pytest.mark.parametrize(("before", "call", "fix", "result"), VALUES)
+def test_and_or_as_a_value_keep_their_meaning(before: str, call: str, fix: str, result: float):
+    program = failed(in_cell(before), f"out = {call}")
+    assert program.finding.rule == "condition-on-traced"
+    assert program.finding.fix == (fix or "jnp.where(x, x * 2, x)")
+    assert program.fixed().namespace["out"] == result
+
+
+def test_an_assertion_in_a_helper_is_kept_where_the_program_runs_under_grad_and_jit():
+    program = failed(
+        in_cell("def share(p):\n    total = p.sum()\n    assert total > 0, 'empty'\n    return p / total"),
+        "out = jax.grad(jax.jit(lambda p: share(p)[0]))(jnp.ones(4))",
+    )
+    assert "checkify.debug_check(jnp.all(total > 0), 'empty')" in program.finding.fix
+    assert jnp.allclose(program.fixed().namespace["out"][0], 0.1875)
+
+
+def test_a_loop_carries_only_what_the_next_pass_needs():
+    program = failed(
+        in_cell(
+            "def root(a, tol=1e-4):\n    x, err = a, jnp.inf\n    while err > tol:\n        new = 0.5 * (x + a / x)\n"
+            "        err = abs(new - x)\n        x = new\n    return x"
+        ),
+        "out = jax.jit(root)(2.0)",
+    )
+    assert "new, err" not in program.finding.fix
+    assert jnp.allclose(program.fixed().namespace["out"], 2**0.5)
+
+
+def test_a_filter_in_a_sum_counts_the_rest_as_nothing():
+    program = failed(
+        in_cell("@jax.jit\ndef f(xs):\n    return sum(x for x in xs if x > 0)"), "out = f([1.0, -2.0, 3.0])"
+    )
+    assert program.fixed().namespace["out"] == 4.0
+
+
+def test_a_match_names_its_subject():
+    program = failed(
+        in_cell("@jax.jit\ndef f(kind, x):\n    match kind:\n        case 0:\n            return -x\n    return x"),
+        "out = f(0, 1.0)",
+    )
+    assert program.text == "kind"
+    assert program.finding.title == "a `match` on a traced array"
+    assert program.finding.fix == "@jax.jit(static_argnames='kind')"
+    assert program.fixed().namespace["out"] == -1.0
+
+
+def test_a_condition_in_a_librarys_code_names_the_setting_that_decides_it():
+    program = failed(
+        in_cell(
+            "import flax.linen as nn\nclass Net(nn.Module):\n    @nn.compact\n    def __call__(self, x, rate):\n"
+            "        return nn.Dropout(rate, deterministic=False)(x)\n"
+            "@jax.jit\ndef forward(x, p):\n    return Net().apply({}, x, p, rngs={'dropout': jax.random.key(0)})"
+        ),
+        "out = forward(jnp.ones(3), 0.0)",
+    )
+    assert program.finding.rule == "argument-must-be-static"
+    assert program.finding.title.startswith("`rate` decides what `nn.Dropout(rate, deterministic=False)(x)` does")
+    assert program.finding.fix == "@jax.jit(static_argnames='p')"
+    assert program.fixed().namespace["out"].tolist() == [1, 1, 1]
+
+
+def test_under_grad_and_jit_it_is_jit_that_hides_a_condition():
+    program = failed(in_cell("def f(x):\n    return x if x > 0 else -x"), "jax.jit(jax.grad(f))(1.0)")
+    assert "While jit traces" in program.finding.explanation

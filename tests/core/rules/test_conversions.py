@@ -11,6 +11,7 @@ PROGRAMS = [
     ("number-from-traced", "out = jax.jit(lambda x: float(x) * 2)(1.5)", "float(x)", "x.astype(float)", 3.0),
     ("number-from-traced", "out = jax.jit(lambda x: math.exp(x))(0.0)", "math.exp(x)", "jnp.exp(x)", 1.0),
     ("number-from-traced", "out = jax.jit(lambda x: x.sum().item())(jnp.ones(3))", "x.sum().item()", "x.sum()", 3.0),
+    ("number-from-traced", "out = jax.jit(lambda n: n.item() + 1)(jnp.array(3))", "n.item()", "n", 4),
     ("numpy-on-traced", "out = jax.grad(lambda w: np.sin(w).sum())(jnp.zeros(2))", "np.sin(w)", "jnp.sin(w)", [1, 1]),
     (
         "numpy-on-traced",
@@ -58,10 +59,133 @@ def test_a_format_specification_becomes_a_print_that_runs_with_the_program(capfd
     assert "x is 1.000 of 2" in capfd.readouterr().out
 
 
-def test_percent_formatting_is_recognised_too():
-    program = failed(IMPORTS + "jax.jit(lambda x: '%.2f' % x)(1.0)")
-    assert program.finding.rule == "format-of-traced" or program.finding.rule == "number-from-traced"
+FORMATTED = [
+    ("'x is %.2f, %d%%' % (x, n)", "jax.debug.print('x is {:.2f}, {}%', x, n)", "x is 1.00, 2%"),
+    ("'x is {:.1f}'.format(x)", "jax.debug.print('x is {:.1f}', x)", "x is 1.0"),
+    ("'x is {value:.1f}'.format(value=x)", "jax.debug.print('x is {value:.1f}', value=x)", "x is 1.0"),
+]
+
+
+@pytest.mark.parametrize(("string", "fix", "shown"), FORMATTED)
+def test_older_ways_of_formatting_become_the_same_print(
+    string: str, fix: str, shown: str, capfd: pytest.CaptureFixture[str]
+):
+    program = failed(IMPORTS + f"@jax.jit\ndef f(x, n):\n    print({string})\n    return x\nf(1.0, 2)")
+    assert program.finding.rule == "format-of-traced"
     assert "`x` (f32[]*)" in program.finding.title
+    assert program.finding.fix == fix
+    program.fixed()
+    assert shown in capfd.readouterr().out
+
+
+def test_a_formatted_message_for_a_logger_is_made_when_the_program_runs():
+    program = failed(
+        IMPORTS + "said = []\n@jax.jit\ndef f(loss):\n    said.append(f'loss {loss:.2f}')\n    return loss",
+        "f(1.0)\njax.effects_barrier()",
+    )
+    assert program.finding.fix == "jax.debug.callback(lambda loss: said.append(f'loss {loss:.2f}'), loss)"
+    assert program.fixed().namespace["said"] == ["loss 1.00"]
+
+
+CHOSEN = [
+    ("acts = [jnp.sin, jnp.cos]\nf = jax.jit(lambda i, x: acts[i](x))", "f(1, 0.0)", "jax.lax.switch(i, acts, x)", 1.0),
+    (
+        "layers = [jnp.ones(2), jnp.zeros(2)]\nf = jax.jit(lambda i: layers[i].sum())",
+        "f(jnp.argmax(jnp.ones(3)))",
+        "jnp.stack(layers)[i]",
+        2.0,
+    ),
+    ("table = {'a': 1, 2: 3.0}\n@jax.jit\ndef f(i):\n    return table[i]", "f(2)", "@jax.jit(static_argnames='i')", 3),
+    (
+        "table = {0: 5.0, 1: 3.0}\n@jax.jit\ndef f(i):\n    return table[i]",
+        "f(jnp.argmax(jnp.array([0, 1])))",
+        "jnp.asarray(list(table.values()))[i]",
+        3.0,
+    ),
+    (
+        "import functools\n@functools.cache\ndef power(n):\n    return 2.0 ** n\n"
+        "@jax.jit\ndef f(n):\n    return power(n)",
+        "f(3)",
+        "@jax.jit(static_argnames='n')",
+        8.0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "call", "fix", "result"), CHOSEN)
+def test_a_traced_key_or_index_chooses_inside_the_program(before: str, call: str, fix: str, result: float):
+    program = failed(IMPORTS + before, f"out = {call}")
+    assert program.finding.rule == "index-from-traced"
+    assert program.finding.fix == fix
+    assert program.fixed().namespace["out"] == result
+
+
+LOOPS = [
+    ("    for _ in range(n.max()):\n        x = x * 0.5\n    return x", 0.25),
+    ("    total = 0.0\n    for i in range(1, n[0]):\n        total += i * x\n        x = x + 1\n    return total", 2.0),
+]
+
+
+@pytest.mark.parametrize(("body", "result"), LOOPS)
+def test_a_loop_whose_length_is_an_array_becomes_one_of_the_program(body: str, result: float):
+    program = failed(IMPORTS + f"@jax.jit\ndef f(n, x):\n{body}", "out = f(jnp.array([2, 1]), 1.0)")
+    assert "jax.lax.fori_loop(" in program.finding.fix
+    assert "static" not in program.finding.fix
+    assert jnp.allclose(program.fixed().namespace["out"], result if "max" in body else 1.0)
+
+
+UNLIKE = [
+    "        last = i\n    return last",
+    "        if x > 1:\n            break\n        x = x + 1\n    return x",
+    "        y = x\n    return y",
+    "        x = x + 1\n    return x + i",
+]
+
+
+@pytest.mark.parametrize("body", UNLIKE)
+def test_a_loop_that_would_not_mean_the_same_is_left_alone(body: str):
+    cell = f"@jax.jit\ndef f(n, x):\n    for i in range(n[0]):\n{body}\n"
+    program = failed(IMPORTS + cell, "f(jnp.array([2]), 1.0)")
+    assert not program.finding.fix
+
+
+def test_scipy_is_called_as_jax_has_it_or_on_the_host():
+    under_grad = failed(
+        IMPORTS + "import scipy.special\ndef f(a):\n    return scipy.special.gammaln(a)", "out = jax.grad(f)(2.0)"
+    )
+    assert under_grad.finding.fix == "jax.scipy.special.gammaln(a)"
+    assert jnp.allclose(under_grad.fixed().namespace["out"], 0.42278, atol=1e-4)
+    only_there = failed(
+        IMPORTS + "from scipy import special\n@jax.jit\ndef f(a):\n    return special.cosm1(a)", "out = f(jnp.zeros(2))"
+    )
+    assert "pure_callback(special.cosm1" in only_there.finding.fix
+    assert only_there.fixed().namespace["out"].shape == (2,)
+
+
+def test_a_numpy_array_that_is_filled_becomes_one_of_jax():
+    program = failed(
+        IMPORTS + "class Grid:\n    def fill(self, x):\n        out = np.zeros(3)\n        out[1] = x * 2\n"
+        "        return out",
+        "out = jax.jit(Grid().fill)(2.0)",
+    )
+    assert program.finding.rule == "numpy-on-traced"
+    assert program.finding.fix == "out = jnp.asarray(out).at[1].set(x * 2)"
+    assert program.fixed().namespace["out"].tolist() == [0, 4, 0]
+
+
+APART = [
+    ("jax.jit(lambda p: [a for a in p.sum()])(jnp.ones(2))", "p.sum()", "is a scalar"),
+    ("def f(p):\n    a, b = p\n    return a\njax.vmap(f)(jnp.ones((4, 3)))", "p", "3 rows, but is unpacked into 2"),
+    ("a, b = jnp.ones(())", "jnp.ones(())", "is a scalar"),
+]
+
+
+@pytest.mark.parametrize(("body", "marked", "said"), APART)
+def test_an_array_that_cant_be_taken_apart_is_shown_with_its_shape(body: str, marked: str, said: str):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "array-taken-apart"
+    assert program.marked == marked
+    assert said in program.finding.title
 
 
 def test_code_outside_jax_is_sent_to_a_callback():

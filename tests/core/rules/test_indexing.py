@@ -62,8 +62,14 @@ def test_the_mask_and_the_array_are_named_with_their_shapes():
     assert "x > 0: bool[4]" in program.evidence
 
 
+def test_a_slice_whose_length_is_a_setting_gets_a_static_argument():
+    program = failed(IMPORTS + "def head(x, n):\n    return x[:n]", "f = jax.jit(head)", "out = f(jnp.arange(9), 3)")
+    assert program.finding.fix == "jax.jit(head, static_argnames='n')"
+    assert program.fixed().namespace["out"].shape == (3,)
+
+
 def test_a_slice_of_varying_length_gets_no_fix_but_the_advice_to_mask():
-    program = failed(IMPORTS + "jax.jit(lambda x, i: x[:i])(jnp.arange(9), 3)")
+    program = failed(IMPORTS + "jax.jit(lambda x, i: x[:i])(jnp.arange(9), jnp.argmax(jnp.arange(3)))")
     assert program.finding.rule == "slice-with-traced-bounds"
     assert not program.finding.fix
     assert "Mask the array" in program.finding.explanation
@@ -72,3 +78,11 @@ def test_a_slice_of_varying_length_gets_no_fix_but_the_advice_to_mask():
 def test_the_moved_window_of_a_dynamic_slice_is_said():
     program = failed(IMPORTS + PROGRAMS[3][1])
     assert "moved back" in program.finding.explanation
+
+
+@pytest.mark.parametrize(("statement", "result"), [("x[x < 0] = 0", [1, 0]), ("x[x < 0] *= -2", [1, 2])])
+def test_an_assignment_by_a_traced_mask_becomes_a_choice(statement: str, result: list[int]):
+    program = failed(IMPORTS + f"def f(x):\n    {statement}\n    return x", "out = jax.jit(f)(jnp.array([1, -1]))")
+    assert program.finding.title == "`x` is a JAX array, which can't be changed in place"
+    assert program.finding.fix.startswith("x = jnp.where(x < 0, ")
+    assert program.fixed().namespace["out"].tolist() == result

@@ -111,3 +111,61 @@ def test_each_new_static_value_is_said_to_compile():
     assert "compiles once" in program.finding.explanation
     assert program.operands == {"x": "f32[2,3]", "axis": "i32[]*"}
     assert jnp.asarray(1).weak_type
+
+
+JITTED_ELSEWHERE = [
+    ("def f(x, n):\n    return jnp.tile(x, n)", "g = jax.jit(f)", "out = g(jnp.ones(2), 3)"),
+    (
+        "class Net:\n    def __init__(self):\n        self.fast = jax.jit(self.apply)\n"
+        "    def apply(self, x, n):\n        return jnp.tile(x, n)",
+        "net = Net()",
+        "out = net.fast(jnp.ones(2), 3)",
+    ),
+    (
+        "from functools import partial, wraps\ndef logged(f):\n    @wraps(f)\n    def run(*args):\n"
+        "        return f(*args)\n    return run",
+        "@jax.jit\n@logged\ndef f(x, n):\n    return jnp.tile(x, n)",
+        "out = f(jnp.ones(2), 3)",
+    ),
+    (
+        "def grow(y, times):\n    return jnp.tile(y, times)",
+        "@jax.jit\ndef f(x, n):\n    k = n\n    return grow(x, times=k)",
+        "out = f(jnp.ones(2), 3)",
+    ),
+]
+
+
+@pytest.mark.parametrize("cells", JITTED_ELSEWHERE)
+def test_the_jit_is_found_wherever_it_was_made(cells: tuple[str, ...]):
+    program = failed(IMPORTS + cells[0], *cells[1:])
+    assert program.finding.rule == "argument-must-be-static"
+    assert "static_argnames" in program.finding.fix
+    assert program.fixed().namespace["out"].shape == (6,)
+
+
+def test_all_settings_of_one_call_are_made_static_together():
+    program = failed(IMPORTS + "@jax.jit\ndef f(n, m):\n    return jnp.zeros((n, m))", "out = f(2, 3)")
+    assert program.finding.title == "`n` and `m` decide the shape of the result, so they can't be traced"
+    assert program.fixed().namespace["out"].shape == (2, 3)
+
+
+def test_an_array_is_not_made_static_as_it_can_t_be_hashed():
+    program = failed(IMPORTS + "@jax.jit\ndef f(n):\n    return jnp.zeros(n)", "f(jnp.array(3))")
+    assert program.finding.rule == "argument-must-be-static"
+    assert not program.finding.fix
+
+
+def test_only_what_the_value_is_computed_from_is_named_as_its_origin():
+    cell = IMPORTS + "@jax.jit\ndef f(key, n):\n    return jax.random.split(key, n)"
+    program = failed(cell, "f(jax.random.key(0), 3)")
+    assert "depends on `n`." in program.finding.explanation
+    (brought,) = [fact for fact in program.finding.evidence if fact.text.startswith("argument")]
+    assert brought.span is not None
+    assert brought.text == "argument `n` of f is traced by jit"
+    assert brought.span.column == 11
+
+
+def test_repeats_of_an_array_say_that_the_length_has_to_be_given():
+    program = failed(IMPORTS + "jax.jit(lambda x, n: jnp.repeat(x, n))(jnp.arange(2), jnp.array([1, 2]))")
+    assert program.finding.rule == "data-dependent-shape"
+    assert "total_repeat_length" in program.finding.explanation
