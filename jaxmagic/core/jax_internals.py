@@ -85,8 +85,9 @@ def _inside(function: Any) -> Any:
 for _name in ("scan", "while_loop", "cond", "switch"):
     PIECES[_name] = Piece(_inside(getattr(jax.lax, _name)), "cell_contents", f"{_name} as a Python loop", _ALL)
 
-if hasattr(_ad_checkpoint, "_trace_to_jaxpr"):  # since JAX 0.12 remat uses `trace_to_jaxpr` like everybody else
-    PIECES["checkpoint_trace"] = Piece(_ad_checkpoint, "_trace_to_jaxpr", "remat bodies traced before", _ALL[:2])
+if hasattr(_ad_checkpoint, "_trace_to_jaxpr"):
+    PIECES["checkpoint_trace"] = Piece(_ad_checkpoint, "_trace_to_jaxpr", "remat bodies traced before", _ALL)
+    PIECES["checkpoint_bind"] = Piece(_ad_checkpoint.remat_p, "bind", "remat in Python", _ALL)
 
 
 def missing() -> dict[str, Piece]:
@@ -419,6 +420,14 @@ class _NothingCompiled(NamedTuple):
 
 
 _NOTHING_COMPILED = _NothingCompiled()
+
+
+_PROGRAMS_ONLY = ("eval_shape", "lower", "trace", "make_jaxpr_f")
+
+
+def asks_for_program(frame: Any) -> bool:
+    """Whether a frame is JAX's own that makes a function's program, or its shapes, and will not run it."""
+    return frame.f_code.co_name in _PROGRAMS_ONLY and frame.f_code.co_filename in (_api.__file__, _pjit.__file__)
 
 
 def called_by_dispatch(frame: Any) -> bool:

@@ -28,6 +28,8 @@ class Caps:
     listing: int = 20_000
     """Characters of one StableHLO or HLO text."""
     printed: int = 40
+    names: int = 200
+    """Of two runs compared."""
     series: int = 60
     limits: int = 60
 
@@ -35,7 +37,18 @@ class Caps:
         return Caps(**{field.name: max(3, getattr(self, field.name) // by) for field in fields(self)})
 
 
-TEXT = Caps(source_lines=200, pieces=12, leaves=4, findings=20, functions=40, traces=8, printed=8, series=30, limits=20)
+TEXT = Caps(
+    source_lines=200,
+    pieces=12,
+    leaves=4,
+    findings=20,
+    functions=40,
+    traces=8,
+    printed=8,
+    names=40,
+    series=30,
+    limits=20,
+)
 
 
 def first(things: Sequence[Thing], most: int, name: str, names: str = "") -> tuple[Sequence[Thing], tuple[Line, ...]]:

@@ -87,23 +87,25 @@ def value_notes(values: Sequence[LineValue], caps: Caps) -> Iterator[Word]:
     groups = [(name, list(group)) for name, group in groupby(by_name, key=lambda value: value.name)]
     for name, group in groups[: caps.leaves]:
         label = "→" if name == "return" else f"{short(name, NAME)} ="
-        yield Word(f"{label} {_over_runs(group)}", "note")
+        first, *others = _over_runs(group)
+        yield Word(f"{label} {first}", "note")
+        yield from (Word(text, "note") for text in others)
     if len(groups) > caps.leaves:
         yield Word(f"… {len(groups) - caps.leaves} more", "dim")
 
 
-def _over_runs(values: Sequence[LineValue]) -> str:
-    """`0., 3., 5., … (run 7) -1., … 15., 17., 19.`; one value where all were the same."""
+def _over_runs(values: Sequence[LineValue]) -> list[str]:
+    """`0.,` `3.,` `5. …` `(run 7) -1. …` `15.,` `17.,` `19.`; one value where all were the same."""
     runs = sorted(values, key=lambda value: value.run)
     texts = [_shown(value) for value in runs]
     if len(set(texts)) == 1:
-        return texts[0]
-    shown = ""
+        return texts[:1]
+    shown: list[str] = []
     before = -1
     for value, text in zip(runs, texts, strict=True):
-        between = ", " if value.run == before + 1 else " … "
+        shown[-1:] = [f"{each}," if value.run == before + 1 else f"{each} …" for each in shown[-1:]]
         label = f"(run {value.run + 1}) " if value.kept == "branch" or before < 0 < value.run else ""
-        shown += f"{between if shown else ''}{label}{text}"
+        shown.append(f"{label}{text}")
         before = value.run
     return shown
 

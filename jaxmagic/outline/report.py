@@ -27,7 +27,7 @@ def outline(report: Report, caps: Caps) -> tuple[Block, ...]:
     sections = (
         failure_section(report, places, caps),
         findings_section(findings, places, caps),
-        comparison_section(report.comparison, places),
+        comparison_section(report.comparison, places, caps),
         nojit_section(report.nojit, places, caps),
         taps_section(report.taps, places, caps),
         *source_sections(report, findings, places, caps),

@@ -89,7 +89,7 @@ def _series(series: TapSeries, places: Places) -> tuple[Line, ...]:
 # --------------------------------------------------------------------------------------- comparison
 
 
-def comparison_section(comparison: Comparison | None, places: Places) -> Section | None:
+def comparison_section(comparison: Comparison | None, places: Places, caps: Caps) -> Section | None:
     if comparison is None:
         return None
     left, right = short(comparison.left, NAME), short(comparison.right, NAME)
@@ -101,12 +101,10 @@ def comparison_section(comparison: Comparison | None, places: Places) -> Section
     where = places.name(comparison.first)
     verdict = line(Word(comparison.verdict, "strong"), f" First difference on {where}." if where else "")
     code = places.excerpt(comparison.first)
-    rows = tuple(_difference(difference) for difference in comparison.differences)
-    head = ("Name", "Verdict", "Array", "Max abs", "Max rel", "Max ulp")
     blocks = (
         Paragraph(verdict),
         *([code] if code else []),
-        *([Table(head, rows, numeric=(3, 4, 5))] if rows else []),
+        *_differences(comparison.differences, caps),
         Paragraph(line(times)),
     )
     return Section(line(f"{left} against {right}"), blocks)
@@ -114,6 +112,17 @@ def comparison_section(comparison: Comparison | None, places: Places) -> Section
 
 def _sent(operations: int) -> str:
     return f" in {units.counted(operations, 'operation')}" if operations else ""
+
+
+def _differences(differences: Sequence[Difference], caps: Caps) -> tuple[Block, ...]:
+    """A table, what differs first; of Python's own values that are equal, only how many."""
+    told = [each for each in differences if each.verdict != "equal" or each.left is not None]
+    kept, more = first(sorted(told, key=lambda each: each.verdict == "equal"), caps.names, "name")
+    head = ("Name", "Verdict", "Array", "Max abs", "Max rel", "Max ulp")
+    rest = len(differences) - len(told)
+    equal = [line(Word(f"and {units.counted(rest, 'value')} of Python, equal", "dim"))] if rest else []
+    table = [Table(head, tuple(map(_difference, kept)), numeric=(3, 4, 5))] if kept else []
+    return (*table, *map(Paragraph, (*more, *equal)))
 
 
 def _difference(difference: Difference) -> tuple[Line, ...]:

@@ -82,7 +82,8 @@ class Derived:
         name, span = self._function_in(equation) or (kind, None)
         entry = self._new(Subject(nothing, None, name, (kind, name, span), "user"), kind, span)
         entry.at_top, entry.info = True, info
-        entry.reason = Reason("first call", text=_EAGER_SHARD_MAP if span is None else f"{kind} called outside of jit")
+        piecewise = primitive == "shard_map" and span is None
+        entry.reason = Reason("first call", text=_EAGER_SHARD_MAP if piecewise else f"{kind} called outside of jit")
         return self._fill(entry, params)
 
     def _function_in(self, equation: Any) -> tuple[str, Span] | None:

@@ -61,6 +61,13 @@ def subject_of(fun: Any, statics: tuple, is_user: IsUser) -> Subject:
     return Subject(_weak(inner), code_of(inner), name, (*around, *codes), owner, form)
 
 
+def namesake(fun: Any, statics: tuple) -> Any:
+    """The function that a library jitted, where it gave JAX one of its own by that name; None where it did not."""
+    name = getattr(_innermost(fun), "__qualname__", None)
+    found = (each for each in _functions_in(statics, 0) if isinstance(each, FunctionType))
+    return next((each for each in found if each.__qualname__ == name), None)
+
+
 def _weak(function: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(function)

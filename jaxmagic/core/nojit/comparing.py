@@ -10,6 +10,7 @@ import jax
 import msgspec
 
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.nojit.budget import OverBudget
 from jaxmagic.core.nojit.clocks import VERDICT, unrepeatable
 from jaxmagic.core.nojit.compare import differences
 from jaxmagic.core.nojit.counted import operations_counted
@@ -26,6 +27,7 @@ from jaxmagic.core.taps.taps import TapOptions, Taps
 from jaxmagic.records import Comparison, Difference, Finding, Report
 
 VALUE = "the cell's value"
+BUDGET = "the budget"
 
 
 class Once(NamedTuple):
@@ -92,14 +94,15 @@ class Comparing:
         assert self._jit is not None
         plain = self._outcome({}, value, error, _running(report))
         jit = self._jit.outcome
+        stopped = _what_stopped(error)
         found = () if jit.error or plain.error else self._differences(jit, plain)
         parting, rounding, agrees = None, None, False
         events = trail.events if trail is not None else []
-        if worst_of(found) not in ("equal", "type differs"):
+        if worst_of(found) not in ("equal", "type differs") or (stopped == BUDGET and not jit.error):
             with limits.guard("the line where the runs part"):
                 parting, rounding, agrees = self._parting(events, plain, found, limits)
         strange = strange_before(events, parting)
-        runs = Runs(jit, plain, found, self._jit.findings, parting, rounding, strange, agrees)
+        runs = Runs(jit, plain, found, self._jit.findings, parting, rounding, strange, agrees, stopped)
         return Comparison(
             left="with jit",
             right=f"without jit ({report.nojit.scope})" if report.nojit else "without jit",
@@ -126,7 +129,7 @@ class Comparing:
         agrees = worst_of(found) == "different" and worst_of(again) in AGREEING
         if agrees:
             return None, None, True
-        worst = worst_of(found)
+        worst = worst_of(found) if found else ORDER[len(AGREEING)]  # nothing found: the run was stopped before its end
         rounding = first_parting(events, series, self._tolerance, "rounding")
         parting = first_parting(events, series, self._tolerance, worst) if worst in ORDER else None
         return parting or rounding, rounding, False
@@ -166,6 +169,12 @@ class Comparing:
         items, hidden = items_of(variables, self._policy.owns)
         said = "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return Outcome(items, said, seconds, hidden)
+
+
+def _what_stopped(error: BaseException | None) -> str:
+    if isinstance(error, OverBudget):
+        return BUDGET
+    return "an interrupt" if isinstance(error, KeyboardInterrupt) else ""
 
 
 def _variable(path: str) -> str:

@@ -1,8 +1,8 @@
-"""`scan`, `while_loop`, `cond` and `switch` as Python around functions that run without jit."""
+"""`scan`, `while_loop`, `cond`, `switch` and `checkpoint` as Python around functions that run without jit."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -16,6 +16,8 @@ jax_internals.exclude_from_tracebacks(__file__)
 
 _FUNCTIONS = {"while_loop": ("cond_fun", "body_fun"), "cond": ("", "true_fun", "false_fun")}
 """Parameters that hold the user's functions, in order; the empty name is a parameter in front of them."""
+
+_LEAF = jax.tree.structure(0)
 
 
 class PythonLoops:
@@ -42,9 +44,12 @@ class PythonLoops:
             ("while_loop", self._while),
             ("cond", self._cond),
             ("switch", self._switch),
+            ("checkpoint_trace", self._checkpoint),
+            ("checkpoint_bind", self._bind_checkpoint),
         ):
-            with self._limits.guard(jax_internals.PIECES[key].lost):
-                self._undo.enter_context(wrapped(key, hook))
+            if key in jax_internals.PIECES:
+                with self._limits.guard(jax_internals.PIECES[key].lost):
+                    self._undo.enter_context(wrapped(key, hook))
 
     def stop(self) -> None:
         self._undo.close()
@@ -84,6 +89,18 @@ class PythonLoops:
         with jax.disable_jit():
             return inner(index, [_compiling(branch) for branch in branches], *operands, **kwargs)
 
+    def _checkpoint(self, inner: Any, function: Any, tree: Any, *args: Any, **kwargs: Any) -> Any:
+        """Around the trace of a function under `jax.checkpoint`: there is none, and what stands for it is called."""
+        __tracebackhide__ = True
+        if not self._applies((function,)):
+            return inner(function, tree, *args, **kwargs)
+        return _Called(function, tree), (), _LEAF
+
+    def _bind_checkpoint(self, inner: Any, *args: Any, **params: Any) -> Any:
+        __tracebackhide__ = True
+        called = params.get("jaxpr")
+        return [called(args)] if isinstance(called, _Called) else inner(*args, **params)
+
     def _changed(self, before: str, after: str) -> None:
         self._limits.add(f"a scan's carry goes in as {before} and comes out as {after}: with jit that is an error")
 
@@ -99,6 +116,18 @@ class PythonLoops:
             return result
 
         return step
+
+
+class _Called(NamedTuple):
+    """A function under `jax.checkpoint` in the place of its jaxpr; what it returns is one leaf to JAX."""
+
+    function: Any
+    tree: Any
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        __tracebackhide__ = True
+        args, kwargs = jax.tree.unflatten(self.tree, leaves)
+        return self.function(*args, **kwargs)
 
 
 def _compiling(function: Any) -> Callable[..., Any]:

@@ -3,14 +3,26 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.capture.ownership import IsUser, Subject, subject_of
+from jaxmagic.core.capture.ownership import IsUser, Subject, inside_jax, subject_of
 from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute
 
 _MOST_FUNCTIONS = 400
 """Functions looked at to find out whether one leads to another."""
+
+
+class Within(NamedTuple):
+    """Where a traced program has operations that were written in one of some functions."""
+
+    found: bool
+    loops: frozenset[tuple[CodeType, int]] = frozenset()
+    """Code and bytecode offset of the calls of JAX's loops and the like that contain such operations."""
+
+
+NOT_KNOWN = Within(False)
+"""Of a function whose program was not looked at."""
 
 
 class Targets:
@@ -76,10 +88,20 @@ class Targets:
         """Whether a function's code leads to one of them, as far as that can be read off its names and closure."""
         return any(self._named_in(code) or self.label_of(code) for code in _reachable(function, self._is_user))
 
-    def within(self, jaxpr: Any) -> bool:
-        """Whether an operation of a traced program was written in one of them."""
-        seen: set[int] = set()
-        return any(self._staged(equation, seen) for equation in _equations(jaxpr))
+    def within(self, jaxpr: Any) -> Within:
+        """Whether and where operations of a traced program were written in one of them."""
+        loops: set[tuple[CodeType, int]] = set()
+        return Within(self._search(jaxpr, {}, loops), frozenset(loops))
+
+    def _search(self, jaxpr: Any, known: dict[int, bool], loops: set[tuple[CodeType, int]]) -> bool:
+        found = False
+        for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+            inside = [self._search(each, known, loops) for each in _regions(equation)]
+            places = _places(equation)
+            if any(inside):
+                loops.update([place for place in places if not inside_jax(place[0].co_filename)][:1])
+            found = found or any(inside) or any(self._is_one(code, known) for code, _ in places)
+        return found
 
     def _named_in(self, code: CodeType) -> bool:
         """Methods are reached through an attribute, of which only the name is known beforehand."""
@@ -87,16 +109,10 @@ class Targets:
         methods |= {each.co_name for each in self._given if "." in each.co_qualname.rpartition("<locals>.")[2]}
         return not methods.isdisjoint(code.co_names)
 
-    def _staged(self, equation: Any, seen: set[int]) -> bool:
-        traceback = jax_internals.traceback_of(equation)
-        if traceback is None:
-            return False
-        for code, _ in jax_internals.frames_within_trace(traceback):
-            if id(code) not in seen:
-                seen.add(id(code))
-                if self.label_of(code) is not None:
-                    return True
-        return False
+    def _is_one(self, code: CodeType, known: dict[int, bool]) -> bool:
+        if id(code) not in known:
+            known[id(code)] = self.label_of(code) is not None
+        return known[id(code)]
 
 
 def _is_called(code: CodeType, name: str) -> bool:
@@ -171,10 +187,14 @@ def _held(function: FunctionType) -> list[Any]:
     return [each for each in held if callable(each)]
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        yield equation
-        for parameter in equation.params.values():
-            for each in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                if hasattr(each, "eqns") or hasattr(getattr(each, "jaxpr", None), "eqns"):
-                    yield from _equations(each)
+def _regions(equation: Any) -> Iterator[Any]:
+    for parameter in equation.params.values():
+        for each in parameter if isinstance(parameter, tuple | list) else (parameter,):
+            if hasattr(each, "eqns") or hasattr(getattr(each, "jaxpr", None), "eqns"):
+                yield each
+
+
+def _places(equation: Any) -> list[tuple[CodeType, int]]:
+    """Code and bytecode offset of each frame in which an operation was written, innermost first."""
+    traceback = jax_internals.traceback_of(equation)
+    return [] if traceback is None else jax_internals.frames_within_trace(traceback)

@@ -8,6 +8,7 @@ from typing import Any
 from jaxmagic.core import jax_internals
 from jaxmagic.core.lines.transforms import transforms
 from jaxmagic.core.nojit.matching import Targets
+from jaxmagic.core.nojit.remaining import ABSTRACT
 
 
 class Reached:
@@ -22,7 +23,7 @@ class Reached:
     def entered(self, frame: FrameType) -> bool:
         label = self._targets.label_of(frame.f_code)
         if label is not None and jax_internals.is_staging():
-            self._traced[label] = transforms()
+            self._traced[label] = (ABSTRACT,) if _only_for_its_program(frame) else transforms()
         elif label is not None:
             self._in_python.add(label)
         return False
@@ -40,9 +41,10 @@ class Reached:
     def _why(self, label: str) -> str:
         if label in self._traced:
             around = " in ".join(self._traced[label])
+            name = label.rpartition(".")[2]
             return (
-                f"{label} was only traced, in {around}: jit is not what traces it there. "
-                "Call it on one real value to step through it."
+                f"{label} was only traced, in {around}: from there on no Python code of it runs. "
+                f"Call it on one real value to step through it, or see its values with `%%jaxtap {name}.*`."
             )
         if label in self._targets.names and self._targets.bound_to(label) is None:
             names = [name for name, value in self._namespace.items() if callable(value) and name[:1] != "_"]
@@ -52,6 +54,14 @@ class Reached:
             f"{label} was not called: nothing in this cell led to it, or only a program that was traced or compiled "
             "ahead of time, of which no Python code runs any more."
         )
+
+
+def _only_for_its_program(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if jax_internals.asks_for_program(frame):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _likely(names: list[str]) -> str:

@@ -17,6 +17,10 @@ ABSTRACT = "eval_shape, make_jaxpr or lower"
 """What asks for a function's program or its shapes, and runs nothing."""
 
 
+_LEFT_ON = ("jit ", "scan body", "while ", "fori_loop ", "cond branch", "switch branch", "remat")
+"""Around what is compiled because it leads to no function that is to run in Python."""
+
+
 class _Key(NamedTuple):
     code: int
     transforms: tuple[str, ...]
@@ -49,9 +53,9 @@ class Remaining:
             caller = self._caller(frame)
             before = self._under.get(id(caller), ()) if caller is not None else ()
             added = now[: len(now) - len(before)] if now[len(now) - len(before) :] == before else now
-            if not added or (not self._everywhere and any(map(_is_jit, now))):
-                return False  # what is inside of a jit that was left on is compiled, not left over
-            words = tuple(ABSTRACT if _is_jit(word) else word for word in added)
+            if not added or (not self._everywhere and any(word.startswith(_LEFT_ON) for word in now)):
+                return False  # what is inside of a jit or a loop that was left on is compiled, not left over
+            words = tuple(dict.fromkeys(ABSTRACT if _is_jit(word) else word for word in added))
             key = _Key(id(frame.f_code), words, position(caller) if caller is not None else None)
             if key not in self._found and len(self._found) >= MOST:
                 return False

@@ -4,15 +4,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.capture.ownership import IsUser, Subject, subject_of
+from jaxmagic.core.capture.ownership import IsUser, Subject, code_of, inside_jax, namesake, subject_of
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nojit.counted import operations_counted
 from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.nojit.loops import PythonLoops
+from jaxmagic.core.nojit.matching import NOT_KNOWN, Within
 from jaxmagic.core.nojit.scope import Scope
 from jaxmagic.core.nojit.steps import Steps
 from jaxmagic.core.wrapping import wrapped
@@ -42,8 +44,8 @@ class Switch:
         self._limits = limits
         self._local = threading.local()
         self._subjects: WeakKeyDictionary[Any, Subject] = WeakKeyDictionary()
-        self._carries: dict[int, tuple[Any, bool]] = {}
-        """By the id of a program, which is kept: whether an operation in it is of a function of the scope's."""
+        self._carries: dict[int, tuple[Any, Within]] = {}
+        """By the id of a program, which is kept: where in it operations of the scope's functions are."""
         self._loops = PythonLoops(self._loop_in_python, steps, limits)
         self._undo = ExitStack()
 
@@ -71,7 +73,7 @@ class Switch:
 
     def is_off_here(self) -> bool:
         """Whether the code that runs now, in this thread, runs operation by operation because of this switch."""
-        return not jax_internals.is_staging() and (self._scope.kind != "only" or self._depth > 0)
+        return not jax_internals.is_staging() and (self._scope.kind != "only" or bool(self._around))
 
     # --------------------------------------------------------------------------------------------- hooks
 
@@ -82,12 +84,14 @@ class Switch:
             call = self._in_python(fun, info, args)
             if call is not None:
                 return call, None
-        return inner(fun, info, args, kwargs)
+        found = inner(fun, info, args, kwargs)
+        self._local.info = info  # the run of this call, which is next in this thread, is not told of it
+        return found
 
     def _run(self, inner: Any, p: Any, flat: Any, fun: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Around the run of a call (JAX 0.10 and later); `p` is what the look at it gave."""
         __tracebackhide__ = True
-        call = p if isinstance(p, _InPython) else self._carrier(fun, p)
+        call = p if isinstance(p, _InPython) else self._carrier(fun, self._local.info, args, p)
         return inner(p, flat, fun, args, kwargs) if call is None else self._eager(call, fun, args, kwargs)
 
     def _help(self, inner: Any, fun: Any, info: Any, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +99,7 @@ class Switch:
         __tracebackhide__ = True
         call = self._in_python(fun, info, args)
         if call is None and self._may_carry(fun):
-            call = self._carrier(fun, jax_internals.parameters_of_call(fun, info, args, kwargs))
+            call = self._carrier(fun, info, args, jax_internals.parameters_of_call(fun, info, args, kwargs))
         return inner(fun, info, *args, **kwargs) if call is None else self._eager(call, fun, args, kwargs)
 
     def _call_compiled(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -119,43 +123,64 @@ class Switch:
     def _may_carry(self, fun: Any) -> bool:
         return self._scope.kind == "only" and not jax_internals.is_staging() and self._subject(fun).owner != "jax"
 
-    def _carrier(self, fun: Any, p: Any) -> "_InPython | None":
+    def _carrier(self, fun: Any, info: Any, args: tuple, p: Any) -> "_InPython | None":
         """The same decision once a call's program is known, which shows every function that went into it."""
         with self._limits.guard("whether a function contains one that is to run without jit"):
-            if self._may_carry(fun) and self._holds_target(p.params["jaxpr"]):
-                return _InPython(self._subject(fun), carrier=True)
+            if self._may_carry(fun):
+                within = self._within(p.params["jaxpr"])
+                return _InPython(self._subject(fun, info, args), True, within) if within.found else None
         return None
 
-    def _holds_target(self, jaxpr: Any) -> bool:
+    def _within(self, jaxpr: Any) -> Within:
         known = self._carries.get(id(jaxpr))
         if known is None:
             known = self._carries[id(jaxpr)] = jaxpr, self._scope.targets.within(jaxpr)
         return known[1]
 
     def _loop_in_python(self, functions: Sequence[Any]) -> bool:
+        """A loop in a function that runs in Python only for what it contains stays compiled if it is not for that."""
         with self._limits.guard("whether a loop is to run in Python"):
-            return self.is_off_here() or (not jax_internals.is_staging() and self._scope.leads_to_target(functions))
+            if jax_internals.is_staging() or self._scope.kind != "only":
+                return not jax_internals.is_staging()
+            subjects = [subject_of(function, (), self._is_user) for function in functions]
+            return (
+                self._scope.leads_to_target((*functions, *(subject.reference() for subject in subjects)))
+                or self._called_for_target(sys._getframe(1))
+                or (self._around[-1:] == (NOT_KNOWN,) and any(subject.owner != "user" for subject in subjects))
+            )
         return False
+
+    def _called_for_target(self, frame: FrameType | None) -> bool:
+        """Whether a loop is called by a target, or where one was staged in a loop when the call was traced."""
+        place: tuple[CodeType, int] | None = None
+        while frame is not None:
+            if place is None and not inside_jax(frame.f_code.co_filename):
+                place = frame.f_code, frame.f_lasti
+            if self._scope.targets.label_of(frame.f_code):
+                return True
+            frame = frame.f_back
+        return any(place in within.loops for within in self._around)
 
     # --------------------------------------------------------------------------------------------- parts
 
     @property
-    def _depth(self) -> int:
-        """How many calls that run in Python this thread is inside of."""
-        return getattr(self._local, "depth", 0)
+    def _around(self) -> tuple[Within, ...]:
+        """What is known of the calls that run in Python and that this thread is inside of."""
+        return getattr(self._local, "around", ())
 
     @contextmanager
-    def _inside(self) -> Iterator[None]:
-        self._local.depth = self._depth + 1
+    def _inside(self, call: "_InPython") -> Iterator[None]:
+        before = self._around
+        self._local.around = (*before, call.within)
         try:
             yield
         finally:
-            self._local.depth -= 1
+            self._local.around = before
 
     def _eager(self, call: "_InPython", fun: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         self._ledger.ran(call.subject, call.carrier)
-        with self._inside():
+        with self._inside(call):
             results = fun(*args, **kwargs)
         self._steps.tick()
         return jax_internals.without_jaxpr(results)
@@ -164,7 +189,8 @@ class Switch:
         """What a jitted function is about; remembered unless static arguments say it."""
         statics = () if info is None else tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
         if statics:
-            return subject_of(fun, statics, self._is_user)
+            found, itself = subject_of(fun, statics, self._is_user), namesake(fun, statics)
+            return found if itself is None else found._replace(code=code_of(itself), name=itself.__name__)
         known = self._subjects.get(fun)
         if known is None:
             known = self._subjects[fun] = subject_of(fun, (), self._is_user)
@@ -176,3 +202,4 @@ class _InPython(NamedTuple):
 
     subject: Subject
     carrier: bool
+    within: Within = NOT_KNOWN

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmagic.core.nojit.clocks import VERDICT
-from jaxmagic.core.nojit.numbers import ORDER, ULPS, worse
+from jaxmagic.core.nojit.numbers import AGREEING, ORDER, ULPS, worse
 from jaxmagic.core.nojit.outcome import Outcome
 from jaxmagic.core.nojit.trail import Event, Parting
 from jaxmagic.records import Difference, Finding
@@ -31,6 +31,8 @@ class Runs(NamedTuple):
     """The first array with a NaN or an infinity without jit."""
     traced_afresh_agrees: bool = False
     """Functions traced anew gave what the run without jit gave, and what was cached did not."""
+    stopped: str = ""
+    """What ended the run without jit before its end: the budget, an interrupt."""
 
 
 def worst_of(differences: Sequence[Difference]) -> str:
@@ -39,6 +41,8 @@ def worst_of(differences: Sequence[Difference]) -> str:
 
 def verdict(runs: Runs) -> str:
     """One to three sentences: equal, or in what way not, and why."""
+    if runs.stopped:
+        return _of_stopped(runs)
     if runs.jit.error or runs.plain.error:
         return _of_errors(runs.jit.error, runs.plain.error)
     worst = worst_of(runs.differences)
@@ -77,6 +81,17 @@ def _of_difference(runs: Runs, worst: str) -> str:
         f"A real difference: {_names(runs, worst)}, more than rounding or another order of operations explains."
         f"{_where(runs)}"
     )
+
+
+def _of_stopped(runs: Runs) -> str:
+    text = f"Not compared to the end: {runs.stopped} ended the run without jit."
+    if runs.jit.error:
+        return f"{text} With jit the cell raises {runs.jit.error}"
+    if runs.parting is None:
+        return f"{text} Up to there, no value that both runs show differs."
+    if runs.parting.verdict in AGREEING:
+        return f"{text}{_where(runs)} Up to the end of that run it is no more than rounding."
+    return f"{text}{_where(runs)} By {runs.parting.gap:.2g} there: {runs.parting.verdict}."
 
 
 def _of_errors(jit: str, plain: str) -> str:

@@ -1,12 +1,19 @@
 // Two runs of the same cell, name by name.
 import { csv, save } from "../export";
 import type { Comparison, Difference } from "../protocol";
-import { aval, label, number, seconds } from "../text";
-import { Name, Prose, Where } from "./parts";
+import { aval, label, number, plural, seconds } from "../text";
+import { Fold, Name, Prose, Where } from "./parts";
 import type { Shown } from "./shown";
+
+/** What differs comes first; of the rest, so many rows before they fold away. */
+const ROWS = 12;
 
 export function ComparisonView({ comparison, shown }: { comparison: Comparison; shown: Shown }) {
   const { left, right, differences } = comparison;
+  const differing = differences.filter(each => each.verdict !== "equal");
+  const equal = differences.filter(each => each.verdict === "equal");
+  const open = [...differing, ...equal.slice(0, Math.max(0, ROWS - differing.length))];
+  const folded = equal.slice(open.length - differing.length);
   return (
     <section aria-label="Comparison" class="comparison">
       <h3>
@@ -26,38 +33,46 @@ export function ComparisonView({ comparison, shown }: { comparison: Comparison; 
           <span class="quiet">{label(right, 40)}</span> {seconds(comparison.right_s)}
         </span>
       </p>
-      {differences.length > 0 && (
-        <div class="sideways">
-          <Differences comparison={comparison} />
-        </div>
+      {open.length > 0 && <Differences comparison={comparison} differences={open} />}
+      {folded.length > 0 && (
+        <Fold title={`${plural(folded.length, "more name")}, equal`}>
+          <Differences comparison={comparison} differences={folded} />
+        </Fold>
       )}
     </section>
   );
 }
 
-function Differences({ comparison: { left, right, differences } }: { comparison: Comparison }) {
+interface Some {
+  readonly comparison: Comparison;
+  readonly differences: readonly Difference[];
+}
+
+function Differences({ comparison: { left, right }, differences }: Some) {
   const numbers = ["Max abs", "Max rel", "Max ulp"];
   return (
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">Verdict</th>
-          {numbers.map(name => (
-            <th key={name} scope="col" class="num">
-              {name}
-            </th>
+    <div class="sideways">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Verdict</th>
+            {numbers.map(name => (
+              <th key={name} scope="col" class="num">
+                {name}
+              </th>
+            ))}
+            <th scope="col">{label(left, 24)}</th>
+            <th scope="col">{label(right, 24)}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {differences.map(each => (
+            <Row key={each.name} difference={each} />
           ))}
-          <th scope="col">{label(left, 24)}</th>
-          <th scope="col">{label(right, 24)}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {differences.map(each => (
-          <Row key={each.name} difference={each} />
-        ))}
-      </tbody>
-    </table>
+        </tbody>
+      </table>
+    </div>
   );
 }
 

@@ -157,6 +157,29 @@ def test_a_scan_over_nothing_is_equal_both_ways(shell: InteractiveShell):
     assert compare(shell, cell).verdict == "Equal to the last bit: 2 arrays compared."
 
 
+LONG = "def body(c, t):\n    c = {}\n    return c, None\nc, _ = jax.jit(jax.lax.scan, static_argnums=0)(body, 0.5, xs)"
+
+
+def test_a_run_that_the_budget_ends_is_compared_as_far_as_it_went(shell: InteractiveShell):
+    shell.run_cell("xs = jnp.arange(2e4)")
+    found = compare(shell, LONG.format("c * 0.5 + t"), "--budget 0.5")
+    assert found.verdict == (
+        "Not compared to the end: the budget ended the run without jit. "
+        "Up to there, no value that both runs show differs."
+    )
+    traced = "c + t * (3 if isinstance(t, jax.core.Tracer) else 2)"
+    found = compare(shell, LONG.format(traced), "--budget 0.5")
+    assert found.differences == ()
+    assert found.verdict.endswith("They part at `c` on line 3 of body, step 2 of the loop. By 1 there: different.")
+    assert found.first is not None
+
+
+def test_an_interrupted_run_is_not_compared(shell: InteractiveShell):
+    shell.run_cell("def stop(): raise KeyboardInterrupt")
+    found = compare(shell, "y = jax.jit(lambda x: x if isinstance(x, jax.core.Tracer) else stop())(1)")
+    assert found.verdict.startswith("Not compared to the end: an interrupt ended the run without jit.")
+
+
 def test_a_tolerance_that_is_given_counts(shell: InteractiveShell):
     cell = "@jax.jit\ndef f(x):\n    return x + (0.1 if isinstance(x, jax.core.Tracer) else 0.0)\nz = f(jnp.ones(2))"
     assert compare(shell, cell).verdict.startswith("A real difference")

@@ -227,8 +227,8 @@ def test_each_of_several_transformations_is_named():
     assert traced(lambda: jax.vmap(jax.grad(square))(jnp.ones(3))) == [("square", ("grad", "vmap ×3"))]
 
 
-def test_checkpoint_and_eval_shape_are_named_and_custom_rules_meet_real_values():
-    assert traced(lambda: jax.checkpoint(lambda x: x * 2)(1.0)) == [("<lambda>", ("remat",))]
+def test_eval_shape_is_named_and_checkpoint_and_custom_rules_meet_real_values():
+    assert traced(lambda: jax.checkpoint(lambda x: x * 2)(1.0)) == []
     assert traced(lambda: jax.eval_shape(lambda x: x * 2, 1.0)) == [("<lambda>", (ABSTRACT,))]
 
     @jax.custom_vjp
@@ -278,6 +278,16 @@ LOOPS = {
     "cond by keywords": lambda: lax.cond(XS.sum() > 30, true_fun=lambda x: x * 2, false_fun=lambda x: x, operand=XS),
     "switch": lambda: lax.switch(1, [lambda x: x, lambda x: x * 2], XS),
     "associative scan": lambda: lax.associative_scan(jnp.add, XS),
+    "checkpoint": lambda: jax.value_and_grad(jax.checkpoint(lambda x: {"y": jnp.sin(x) ** 2}["y"]))(0.5),
+    "checkpoint with a policy": lambda: jax.grad(
+        jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=jax.checkpoint_policies.everything_saveable)
+    )(0.5),
+    "checkpoint by keywords": lambda: jax.checkpoint(lambda x, *, n: x**n, static_argnums=())(XS, n=2.0),
+    "checkpoint with a static argument": lambda: jax.checkpoint(lambda x, n: x[:n], static_argnums=1)(XS, 2),
+    "scan of a checkpoint": lambda: jax.grad(
+        lambda c: lax.scan(jax.checkpoint(lambda c, x: (jnp.sin(c) + x, c)), c, XS)[1].sum()
+    )(0.5),
+    "vmap of a checkpoint": lambda: jax.vmap(jax.grad(jax.checkpoint(lambda x: jnp.sin(x) * 2)))(XS),
     "keys": lambda: jax.random.key_data(lax.scan(lambda k, _: (jax.random.split(k)[0], k), KEY, length=3)[1]),
     "grad of a scan": lambda: jax.grad(lambda c: lax.scan(lambda c, x: (jnp.sin(c) + x, c), c, XS)[1].sum())(0.5),
     "vmap of a scan": lambda: jax.vmap(lambda c: lax.scan(lambda c, x: (c + x, c), c, XS))(XS),
