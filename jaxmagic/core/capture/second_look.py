@@ -125,8 +125,9 @@ class _Comparison:
                 self._add("operation", before.primitive.name, after.primitive.name, before)
                 return inner
             self._atoms(before, after)
-            regions = [[each.jaxpr for each in inner_jaxprs("", eqn.params)] for eqn in (before, after)]
-            inner += zip(*regions, strict=False)
+            regions = [each.jaxpr for each in inner_jaxprs("", before.params)]
+            if regions:
+                inner += zip(regions, [each.jaxpr for each in inner_jaxprs("", after.params)], strict=False)
         return inner
 
     def _atoms(self, before: Any, after: Any) -> None:
@@ -134,7 +135,7 @@ class _Comparison:
             if isinstance(old, Literal) and isinstance(new, Literal) and not _same_array(old.val, new.val):
                 self._add("literal", _text(old.val), _text(new.val), before)
         for old, new in zip(before.outvars, after.outvars, strict=False):
-            if str(old.aval) != str(new.aval):
+            if old.aval is not new.aval and old.aval != new.aval and str(old.aval) != str(new.aval):
                 self._add("aval", str(old.aval), str(new.aval), before)
 
     def _add(self, what: str, before: str, after: str, equation: Any) -> None:

@@ -66,7 +66,7 @@ def aval_of(value: object) -> Aval | None:
     """The abstract value of an array, a tracer, a `ShapeDtypeStruct` or a Flax variable; None for anything else."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return values.aval_from(value)
-    found, hidden = values.leaves(value, 1)
+    found, hidden = values.leaves(value, 1, most=2)
     return found[0].aval if found and not found[0].path and not hidden else None
 
 

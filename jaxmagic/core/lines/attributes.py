@@ -12,6 +12,7 @@ _HEAP_TYPE = 1 << 9
 _bases = type.__dict__["__mro__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
 _flags = type.__dict__["__flags__"].__get__
+_has_subclass = type.__dict__["__subclasscheck__"]
 
 
 def attribute(owner: object, name: str) -> Any:
@@ -81,7 +82,7 @@ def builtin_base(cls: type) -> Any:
 
 def inherits(cls: type, base: type) -> bool:
     """`issubclass`, without asking an abstract base class for its opinion: that would hash and compare `cls`."""
-    return any(each is base for each in _bases(cls))
+    return _has_subclass(base, cls)
 
 
 def module_of(cls: type) -> str:

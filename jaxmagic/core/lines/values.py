@@ -50,18 +50,21 @@ def aval_from(aval: Any) -> Aval:
     return Aval(shape, name, bool(getattr(aval, "weak_type", False)), _explicit_sharding(aval))
 
 
-def leaves(value: Any, cap: int, owns: Owns = lambda cls: False) -> tuple[tuple[Leaf, ...], int]:
+def leaves(
+    value: Any, cap: int, owns: Owns = lambda cls: False, most: int = MOST_ARRAYS
+) -> tuple[tuple[Leaf, ...], int]:
     """The arrays in a value, by access path, without running any code of the user's.
 
     Args:
         value: Anything; what is neither an array nor a container that we know has no leaves.
         cap: How many leaves to describe.
         owns: Whether a class is the user's own; the plain attributes of its instances are then looked into.
+        most: How many arrays to count.
 
     Returns:
-        The leaves, and how many there are beyond `cap` (up to `MOST_ARRAYS`, and `MOST_PARTS` other parts).
+        The leaves, and how many there are beyond `cap` (up to `most` in all, and `MOST_PARTS` other parts).
     """
-    walk = _Walk(cap, owns)
+    walk = _Walk(cap, owns, most)
     walk.visit("", value, 0)
     return tuple(walk.found), walk.hidden
 
@@ -69,11 +72,12 @@ def leaves(value: Any, cap: int, owns: Owns = lambda cls: False) -> tuple[tuple[
 class _Walk:
     """One way through a value."""
 
-    def __init__(self, cap: int, owns: Owns) -> None:
+    def __init__(self, cap: int, owns: Owns, most: int) -> None:
         self.found: list[Leaf] = []
         self.hidden = 0
         self._cap = cap
         self._owns = owns
+        self._most = most
         self._parts = 0
         self._around: set[int] = set()
 
@@ -89,7 +93,7 @@ class _Walk:
     def _enter(self, path: str, value: Any, depth: int) -> None:
         self._around.add(id(value))
         for step, part in children(value, self._owns) or ():
-            if self._parts > MOST_PARTS or len(self.found) + self.hidden >= MOST_ARRAYS:
+            if self._parts > MOST_PARTS or len(self.found) + self.hidden >= self._most:
                 break
             self.visit(path + step, part, depth + 1)
         self._around.discard(id(value))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 from jax.core import Tracer
@@ -11,6 +12,9 @@ from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.lines.values import aval_from
 from jaxmagic.core.programs.parameters import inner_jaxprs, opened
 from jaxmagic.records import Constant, Cost
+
+_known: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
+"""Costs by executable: XLA goes through the whole program to answer, each time it is asked."""
 
 
 def cost(executable: Any) -> Cost:
@@ -22,6 +26,13 @@ def cost(executable: Any) -> Cost:
     Returns:
         The cost; None in each field that the backend does not say, or says as a negative number.
     """
+    known = _known.get(executable)
+    if known is None:
+        known = _known[executable] = _cost(executable)
+    return known
+
+
+def _cost(executable: Any) -> Cost:
     analysis = _asked(executable, "cost_analysis") or {}
     if isinstance(analysis, list | tuple):
         analysis = analysis[0] if analysis else {}

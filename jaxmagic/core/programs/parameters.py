@@ -1,7 +1,7 @@
 """Parameters and literals of equations as short text, and the jaxprs among the parameters."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -66,21 +66,25 @@ _NOISE = {
 
 def inner_jaxprs(primitive: str, params: Mapping[str, Any]) -> list[Inner]:
     """Every jaxpr among the parameters of an equation, in the order of the parameters."""
-    return [inner for key, value in params.items() for inner in _jaxprs_in(primitive, key, value)]
+    found = []
+    for key, value in params.items():
+        if isinstance(value, tuple | list):
+            found += _jaxprs_in(primitive, key, value)
+        elif is_jaxpr(value):
+            found.append(Inner(_kind(primitive, key), value))
+    return found
 
 
-def _jaxprs_in(primitive: str, key: str, value: Any) -> Iterator[Inner]:
-    if is_jaxpr(value):
-        yield Inner(_kind(primitive, key), value)
-    elif isinstance(value, tuple | list):
-        names = getattr(value, "_fields", range(len(value)))
-        for name, part in zip(names, value, strict=False):
-            if is_jaxpr(part):
-                yield Inner(f"{_kind(primitive, key)} {name}", part)
+def _jaxprs_in(primitive: str, key: str, values: tuple | list) -> list[Inner]:
+    found = [(place, part) for place, part in enumerate(values) if is_jaxpr(part)]
+    names = getattr(values, "_fields", None) if found else None
+    return [Inner(f"{_kind(primitive, key)} {names[place] if names else place}", part) for place, part in found]
 
 
 def is_jaxpr(value: Any) -> bool:
     """Whether it is a jaxpr, open or closed."""
+    if type(value) in _PLAIN:  # most parameters, and asking them for attributes is slow
+        return False
     return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
 
 
