@@ -7,8 +7,12 @@ from jaxmagic.core.rules import rekeyed
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
+from jaxmagic.core.rules.scopes import around, assigned, attribute_values, binder
+from jaxmagic.core.source.nodes import path_to, stored
 from jaxmagic.records import Compiled, Equation, Evidence, Program, Region, Span
 
+_DEEPEST = 5
+"""Names that a value is followed through."""
 _RANDOM = ("numpy.random.", "random.", "secrets.")
 _NO_DRAW = (
     "seed",
@@ -21,22 +25,27 @@ _NO_DRAW = (
     "setstate",
     "Random",
 )
-_READS = {
-    "time.time": "the clock",
-    "time.perf_counter": "the clock",
-    "time.monotonic": "the clock",
-    "time.time_ns": "the clock",
-    "datetime.datetime.now": "the clock",
-    "datetime.datetime.today": "the clock",
-    "datetime.date.today": "the clock",
-    "uuid.uuid1": "a fresh identifier",
-    "uuid.uuid4": "a fresh identifier",
-    "os.getenv": "the environment",
-    "os.environ.get": "the environment",
-    "os.urandom": "the system's random numbers",
-    "numpy.load": "a file",
-    "numpy.loadtxt": "a file",
+_GENERATORS = {
+    "numpy.random.default_rng": "numpy.random.Generator",
+    "numpy.random.RandomState": "numpy.random.RandomState",
+    "random.Random": "random.Random",
 }
+_CLOCK, _FILE = "the clock", "a file"
+_READS = {
+    "time": {"time", "perf_counter", "monotonic", "time_ns", "process_time", "perf_counter_ns", "ctime", "localtime"},
+    "datetime.datetime": {"now", "today", "utcnow"},
+    "datetime.date": {"today"},
+    "uuid": {"uuid1", "uuid4"},
+    "os": {"getenv", "urandom", "getpid"},
+    "os.environ": {"get"},
+    "numpy": {"load", "loadtxt", "genfromtxt", "fromfile"},
+    "pandas": {"read_csv", "read_parquet", "read_json", "read_excel", "read_pickle"},
+}
+_WHAT = {"time": _CLOCK, "datetime.datetime": _CLOCK, "datetime.date": _CLOCK, "uuid": "a fresh identifier"}
+_WHAT |= {"os": "the environment", "os.environ": "the environment", "numpy": _FILE, "pandas": _FILE}
+_NAMES = {_CLOCK: "now", "a fresh identifier": "identifier", "the environment": "setting"}
+"""What to call the argument that takes the place of what is read."""
+_READING_METHODS = ("read_text", "read_bytes")
 
 
 def _calls(observed: Observed) -> Iterator[tuple[Ran, ast.Call, str]]:
@@ -44,8 +53,32 @@ def _calls(observed: Observed) -> Iterator[tuple[Ran, ast.Call, str]]:
     for piece in ran(observed):
         if piece.compiled:
             for node in piece.own:
-                if isinstance(node, ast.Call) and (name := dotted(observed, piece, node.func)):
+                if isinstance(node, ast.Call) and (name := _full_name(observed, piece, node.func)):
                     yield piece, node, name
+
+
+def _full_name(observed: Observed, piece: Ran, function: ast.expr) -> str:
+    """As its imports say, or of a method by what made its object: `self.rng.normal`."""
+    name = dotted(observed, piece, function)
+    if name or not isinstance(function, ast.Attribute):
+        return name
+    kinds = {_GENERATORS.get(dotted(observed, home, made.func), "") for home, made in _made(piece, function.value)}
+    return f"{kinds.pop()}.{function.attr}" if len(kinds) == 1 and "" not in kinds else ""
+
+
+def _made(piece: Ran, owner: ast.expr) -> Iterator[tuple[Ran, ast.Call]]:
+    """The calls that gave a variable, or an attribute of `self`, its values."""
+    match owner:
+        case ast.Name(id=name):
+            home = binder(piece, name) or piece
+            values = assigned(home, name)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            home = Ran(piece.file, ast.Module([], []), "<module>", ())
+            classes = [node for node in around(piece) if isinstance(node, ast.ClassDef)]
+            values = attribute_values(classes[0], name) if classes else []
+        case _:
+            return
+    yield from ((home, value) for value in values if isinstance(value, ast.Call))
 
 
 @on_cell("frozen-random", "wrong-result", "numpy.random or random inside a compiled function: one draw for ever")
@@ -108,15 +141,62 @@ def frozen_read(observed: Observed) -> Iterator[Cause]:
     """A clock, an identifier, an environment variable or a file that a compiled function reads is read once, while
     it is traced; the program keeps what it found. Read it outside and pass it as an argument.
 
-    Possible only: reading a table once may be just what is meant.
-    Not sure: whether the value reaches the program is not looked at.
+    Possible only: reading a table once may be just what is meant. What only a print or a log gets is not reported.
     """
-    for piece, node, name in _calls(observed):
-        if name in _READS:
-            yield Cause(
-                title=f"`{piece.text(node)}` reads {_READS[name]} once, when `{piece.name}` is traced",
-                explanation="The compiled program keeps the value from then, if it uses it. That may be meant; if not, "
-                "read it outside and pass it as an argument.",
-                span=piece.span_of(node),
-                sure=False,
+    for piece in ran(observed):
+        for node in piece.own if piece.compiled else ():
+            what = _read(observed, piece, node)
+            if what and _is_used(piece, node):
+                assert isinstance(node, ast.expr)
+                fix, replaces = rekeyed.with_argument(piece, node, _NAMES[what]) if what in _NAMES else ("", None)
+                yield Cause(
+                    title=f"`{piece.text(node)}` reads {what} once, when `{piece.name}` is traced",
+                    explanation="The compiled program keeps the value from then. That may be meant; if not, "
+                    "read it outside and pass it as an argument.",
+                    span=piece.span_of(node),
+                    fix=fix,
+                    replaces=replaces,
+                    sure=False,
+                )
+
+
+def _read(observed: Observed, piece: Ran, node: ast.AST) -> str:
+    """What an expression reads that may be another thing the next time; empty for others."""
+    match node:
+        case ast.Subscript(value=holder, ctx=ast.Load()):
+            return _WHAT["os"] if dotted(observed, piece, holder) == "os.environ" else ""
+        case ast.Call(func=ast.Name(id="open")) if _is_built_in(observed, "open"):
+            return _FILE
+        case ast.Call(func=function):
+            module, _, name = dotted(observed, piece, function).rpartition(".")
+            if name in _READS.get(module, ()):
+                return _WHAT[module] if name != "urandom" else "the system's random numbers"
+            return _FILE if isinstance(function, ast.Attribute) and function.attr in _READING_METHODS else ""
+    return ""
+
+
+def _is_built_in(observed: Observed, name: str) -> bool:
+    """Whether a name means Python's own function, which IPython has one of its own for."""
+    value = observed.namespace.get(name)
+    return value is None or (getattr(value, "__module__", None) or "").startswith(("IPython", "_io", "io"))
+
+
+def _is_used(piece: Ran, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a value goes into anything else than a print or a log, by itself or under a name."""
+    statement = next((each for each in path_to(piece.node, node) if isinstance(each, ast.stmt)), None)
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)) if node in ast.walk(statement.value):
+            return not isinstance(function, ast.Name | ast.Attribute) or not _only_tells(function)
+        case ast.Assign(targets=targets) if depth < _DEEPEST:
+            names = set(stored(*targets))
+            reads = [each for each in piece.own if isinstance(each, ast.Name) and each.id in names]
+            loads = [each for each in reads if isinstance(each.ctx, ast.Load)]
+            return not all(isinstance(target, ast.Name) for target in targets) or any(
+                _is_used(piece, each, depth + 1) for each in loads
             )
+    return True
+
+
+def _only_tells(function: ast.Name | ast.Attribute) -> bool:
+    name = function.id if isinstance(function, ast.Name) else function.attr
+    return name in ("print", "debug", "info", "warning", "log", "write", "append", "display")

@@ -2,108 +2,24 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import jax
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, library_use, path_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, replaced, text
+from jaxmagic.core.rules.rewrite import alias, replaced, text, with_parameters
+from jaxmagic.core.rules.scopes import binder
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import stored
+from jaxmagic.core.source.nodes import loaded
 from jaxmagic.core.source.spans import lines_of
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
-_NOT_A_USE = ("key", "PRNGKey", "fold_in", "wrap_key_data", "key_data", "clone", "key_impl", "default_prng_impl")
-
-
-def _use(observed: Observed, piece: Ran, node: ast.AST) -> ast.Name | None:
-    """The name of the key that a call of `jax.random` consumes."""
-    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Name):
-        return None
-    name = dotted(observed, piece, node.func)
-    used = name.startswith("jax.random.") and name.rpartition(".")[2] not in _NOT_A_USE
-    return node.args[0] if used else None
-
-
-_Use = tuple[Ran, ast.Call]
-"""A call that consumes a key, and the code that it stands in."""
-
-
-@dataclass
-class _Path:
-    """Keys consumed on the way to a statement, with the call that did."""
-
-    piece: Ran
-    observed: Observed
-    used: dict[str, _Use] = field(default_factory=dict)
-
-    def through(self, block: list[ast.stmt]) -> Iterator[tuple[_Use, _Use]]:
-        """Pairs of calls that consume the same key, in the order they run."""
-        for statement in block:
-            yield from self._statement(statement)
-
-    def _statement(self, statement: ast.stmt) -> Iterator[tuple[_Use, _Use]]:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return
-        yield from self._uses(statement)
-        for name in stored(*_bound(statement)):
-            self.used.pop(name, None)
-        if isinstance(statement, ast.For | ast.While):
-            yield from self._loop(statement)
-        elif isinstance(statement, ast.If):
-            yield from self._either(statement)
-        else:
-            for block in (getattr(statement, name, []) for name in ("body", "orelse", "finalbody")):
-                yield from self.through(block)
-
-    def _uses(self, statement: ast.stmt) -> Iterator[tuple[_Use, _Use]]:
-        if isinstance(statement, ast.Expr) and _is_split(self.observed, self.piece, statement.value):
-            return  # its result is dropped, which is a finding of its own
-        for node in _evaluated(statement):
-            key = _use(self.observed, self.piece, node)
-            if key is not None and isinstance(node, ast.Call):
-                first = self.used.setdefault(key.id, (self.piece, node))
-                if first[1] is not node:
-                    yield first, (self.piece, node)
-
-    def _loop(self, loop: ast.For | ast.While) -> Iterator[tuple[_Use, _Use]]:
-        """A key from outside that the body uses and does not replace is used again in the next pass."""
-        before = dict(self.used)
-        yield from self.through(loop.body)
-        renewed = stored(*loop.body)
-        for name, use in list(self.used.items()):
-            if name not in before and name not in renewed and name not in stored(*_bound(loop)):
-                yield use, use
-
-    def _either(self, choice: ast.If) -> Iterator[tuple[_Use, _Use]]:
-        before = dict(self.used)
-        yield from self.through(choice.body)
-        after, self.used = self.used, before
-        yield from self.through(choice.orelse)
-        ends = bool(choice.body) and isinstance(choice.body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
-        self.used = self.used if ends else after | self.used
-
-
-def _bound(statement: ast.stmt) -> list[ast.expr]:
-    match statement:
-        case ast.Assign(targets=targets):
-            return targets
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
-            return [target]
-    return []
-
-
-def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The expressions a statement evaluates itself, without its blocks and without lambdas."""
-    waiting: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
-    while waiting:
-        node = waiting.pop(0)
-        if not isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
-            yield node
-            waiting += ast.iter_child_nodes(node)
+_LOOPS = ("scan", "while", "fori_loop")
+_REPEATING = ("vmap", *_LOOPS)
+"""Transformations that run a function's operations more than once for one trace of it."""
 
 
 @on_cell("key-reused", "wrong-result", "the same random key is used twice")
@@ -112,89 +28,190 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
     least dependent. Split it, and use each part once. Both kinds of keys are seen, `jax.random.key` and
     `jax.random.PRNGKey`; JAX's own checker knows the first only.
 
-    Sure: both uses are calls of `jax.random` on one path through one function (or one cell), and the name is not
-    bound again in between. Possible only, where the first use is in an earlier cell: the cells are taken in the
-    order they last ran. Uses by other functions are not followed, `fold_in` and copies don't count.
+    Sure: both uses are calls of `jax.random`, or layers of Equinox's that are made, on one path through one function
+    (or one cell), and the key is not bound again in between. Possible only, where a use is inside of a function that
+    the key is passed to, or in an earlier cell: the cells are taken in the order they last ran. A function that is
+    called twice with one key for the same randomness (a loss and its gradient, with and without jit, to take its
+    time) is not reported; `fold_in` and copies don't count.
     """
-    for piece in ran(observed):
-        path = _Path(piece, observed)
-        if isinstance(piece.node, ast.Module) and "random" in "".join(lines_of(piece.file)):
-            path.used = _used_before(observed)
-        for first, second in path.through(piece.body):
-            yield _reused(first, second)
-
-
-def _used_before(observed: Observed) -> dict[str, _Use]:
-    """Keys that earlier cells have consumed and not renewed."""
-    path = _Path(Ran("", ast.Module([], []), "<module>", ()), observed)
+    if not any("random" in line for file in (*observed.files, *observed.earlier) for line in lines_of(file)):
+        return
+    before = Walk(Ran("", ast.Module([], []), "<module>", ()), observed)
     for file in observed.earlier:
         tree = source.tree(file)
         if tree is not None:
-            path.piece = Ran(file, tree, "<module>", ())
-            for _ in path.through(tree.body):
+            before.piece = Ran(file, tree, "<module>", ())
+            for _ in before.through(tree.body):
                 pass
-    return path.used
+    for piece in ran(observed):
+        top = isinstance(piece.node, ast.Module)
+        walk = Walk(piece, observed, dict(before.used) if top else {}, known=before.known)
+        dropped = {path_of(node.value.args[0]) for node in piece.own if _is_dropped(observed, piece, node)}  # pyright: ignore[reportAttributeAccessIssue]
+        for first, second in (*walk.through(piece.body), *_carried(walk)):
+            if path_of(first.key) not in dropped:
+                yield _reused(first, second)
 
 
-def _reused(first: _Use, second: _Use) -> Cause:
-    (where, before), (piece, again) = first, second
-    name = text(before.args[0])
-    there = f"in an earlier cell (its line {before.lineno})" if where.file != piece.file else f"on line {before.lineno}"
-    now = "in every pass of the loop" if before is again else f"on line {again.lineno}"
-    fix, replaces = _split(where, before) if before is not again else ("", None)
+def _carried(walk: Walk) -> Iterator[tuple[Use, Use]]:
+    """Keys that the body of a compiled loop draws from and hands to the next pass as they are."""
+    piece = walk.piece
+    inner = {call.transforms[0] for call in piece.calls if call.transforms}
+    if not inner or not all(word.startswith(_LOOPS) for word in inner) or isinstance(piece.node, ast.Module):
+        return
+    carry = {arg.arg for arg in arguments_of(piece).args}
+    for node in piece.own:
+        match node:
+            case ast.Return(value=ast.expr() as value):
+                scan = any(word.startswith("scan") for word in inner)
+                kept = value.elts[0] if scan and isinstance(value, ast.Tuple) and len(value.elts) == 2 else value
+                for path, use in walk.used.items():
+                    given = _is_given(piece, path, carry)
+                    if given and path in loaded(kept) and not _in_a_call(kept, path):
+                        yield use, use
+
+
+def _is_given(piece: Ran, name: str, parameters: set[str]) -> bool:
+    """Whether a name is a parameter, or taken out of one and not bound again."""
+    stores = [node for node in piece.own if isinstance(node, ast.Assign) and name in _targets(node)]
+    if not stores:
+        return name in parameters
+    return len(stores) == 1 and bool(loaded(stores[0].value) & parameters)
+
+
+def _targets(node: ast.Assign) -> set[str]:
+    return {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+
+
+def _in_a_call(kept: ast.expr, name: str) -> bool:
+    return any(name in loaded(node) for node in ast.walk(kept) if isinstance(node, ast.Call))
+
+
+def _reused(first: Use, second: Use) -> Cause:
+    where, piece, again = first.piece, second.piece, second.node
+    name = text(first.key)
+    there = (
+        f"in an earlier cell (its line {first.node.lineno})"
+        if where.file != piece.file
+        else f"on line {first.node.lineno}"
+    )
+    now = "in every pass of the loop" if first is second else f"on line {again.lineno}"
+    seen = _draws(first, "used") if first is second else (*_draws(first, "first use"), *_draws(second, "again"))
+    fix, replaces = _fix(first)
+    earlier = "" if where.file == piece.file else " Cells are taken in the order they last ran, which may be wrong."
+    used = "used in the pass before" if first is second else f"that `{where.text(first.node)}` has used"
     return Cause(
         title=f"key `{name}` is used {there} and again {now}",
-        explanation=f"`{piece.text(again)}` draws from a key that `{where.text(before)}` has used: the same "
-        "key gives the same numbers. Split it before each use."
-        + ("" if where.file == piece.file else " Cells are taken in the order they last ran, which may be wrong."),
+        explanation=f"`{piece.text(again)}` draws from a key {used}: the same key gives the same numbers. Split it "
+        f"before each use.{earlier}",
         span=piece.span_of(again),
-        evidence=(
-            Evidence(f"first use: {where.text(before)}", where.span_of(before)),
-            Evidence(f"again: {piece.text(again)}", piece.span_of(again)),
-        ),
+        evidence=tuple(seen),
         fix=fix,
         replaces=replaces,
-        sure=where.file == piece.file,
+        sure=where.file == piece.file and first.function is None and second.function is None,
     )
+
+
+def _draws(use: Use, word: str) -> Iterator[Evidence]:
+    """The call, and what draws in the function that it calls."""
+    yield Evidence(f"{word}: {use.piece.text(use.node)}", use.piece.span_of(use.node))
+    last = use.last
+    if last is not use:
+        yield Evidence(f"drawn there: {last.piece.text(last.node)}", last.piece.span_of(last.node))
+
+
+def _fix(first: Use) -> tuple[str, Span | None]:
+    """The statement of the first use, drawing from a part of the key; the rest goes on under the old name."""
+    inside = first
+    while inside.drawn is not None and isinstance(inside.key, ast.Attribute):
+        inside = inside.drawn  # an object's own key is renewed where it is drawn from
+    for node in inside.piece.own:
+        if isinstance(node, ast.ListComp) and inside.node in ast.walk(node.elt):
+            return _split_for_all(inside, node)
+    return _split(inside)
+
+
+def _split(use: Use) -> tuple[str, Span | None]:
+    piece, key = use.piece, use.key
+    statements = [node for node in piece.own if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Return)]
+    statement = next((node for node in statements if use.node in ast.walk(node)), None)
+    if statement is None or key not in ast.walk(statement) or isinstance(key, ast.Subscript):
+        return "", None
+    if any(isinstance(node, ast.Lambda) and use.node in ast.walk(node) for node in ast.walk(statement)):
+        return "", None
+    name = text(key)
+    part = f"{name.rpartition('.')[2]}_1"
+    drawn = replaced(statement, key, ast.Name(part, ast.Load()))
+    return f"{name}, {part} = {_module(use)}.split({name})\n{text(drawn)}", piece.span_of(statement)
+
+
+def _split_for_all(use: Use, node: ast.ListComp) -> tuple[str, Span | None]:
+    """`[normal(key, (n,)) for n in sizes]` with a part of the key for each."""
+    (first, *more), name = node.generators, text(use.key)
+    match first.iter:
+        case _ if more or first.ifs or not isinstance(use.key, ast.Name):
+            return "", None
+        case ast.Call(func=ast.Name(id="range"), args=[count]):
+            number = text(count)
+        case ast.Tuple() | ast.List() | ast.Name() | ast.Attribute():
+            number = f"len({text(first.iter)})"
+        case _:
+            return "", None
+    part = f"{name}_1"
+    element = replaced(node.elt, use.key, ast.Name(part, ast.Load()))
+    pairs = f"zip({text(first.iter)}, {_module(use)}.split({name}, {number}))"
+    return f"[{text(element)} for {text(first.target)}, {part} in {pairs}]", use.piece.span_of(node)
+
+
+def _module(use: Use) -> str:
+    """How the code spells `jax.random`, from the call that draws."""
+    function = use.last.node.func
+    if isinstance(function, ast.Attribute) and use.last.piece.file == use.piece.file and "nn" not in text(function):
+        return text(function.value)
+    return "jax.random"
 
 
 @on_cell("key-dropped", "wrong-result", "the keys that split returns are not taken")
 def key_dropped(observed: Observed) -> Iterator[Cause]:
-    """`jax.random.split(key)` returns new keys and leaves `key` as it was, as all of JAX's functions do. As a
-    statement of its own it does nothing, and the next draw repeats the last.
+    """`jax.random.split(key)` returns new keys and leaves `key` as it was, as all of JAX's functions do; so does
+    `fold_in`. As a statement of its own it does nothing, and the next draw repeats the last.
 
     Sure: the statement ran, and its value is neither bound nor displayed.
     """
     for piece in ran(observed):
         for node in piece.own:
-            if isinstance(node, ast.Expr) and not (isinstance(piece.node, ast.Module) and node is piece.body[-1]):
-                key = _use(observed, piece, node.value)
-                if key is not None and _is_split(observed, piece, node.value):
-                    yield Cause(
-                        title=f"`{piece.text(node)}` leaves `{key.id}` as it was",
-                        explanation="Splitting returns new keys and changes nothing. Bind them: one to go on with, one "
-                        "to draw from.",
-                        span=piece.span_of(node),
-                        fix=f"{key.id}, {key.id}_1 = {piece.text(node)}",
-                        replaces=piece.span_of(node),
-                    )
+            if _is_dropped(observed, piece, node):
+                assert isinstance(node, ast.Expr)
+                assert isinstance(node.value, ast.Call)
+                call, key = node.value, piece.text(node.value.args[0])
+                shown = " ".join(piece.text(node).split())
+                split = is_split(observed, piece, call)
+                told = "Splitting returns new keys" if split else "`fold_in` returns a new key"
+                bind = "Bind them: one to go on with, one to draw from." if split else "Bind it, and draw from it."
+                name = path_of(call.args[0]) if isinstance(call.args[0], ast.Name | ast.Attribute) else ""
+                part = f"{name.rpartition('.')[2]}_1"
+                yield Cause(
+                    title=f"`{shown}` leaves `{key}` as it was",
+                    explanation=f"{told} and changes nothing. {bind}",
+                    span=piece.span_of(node),
+                    fix=_taken(name, part, call, shown, split=split) if name else "",
+                    replaces=piece.span_of(node),
+                )
 
 
-def _is_split(observed: Observed, piece: Ran, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and dotted(observed, piece, node.func) == "jax.random.split"
+def _taken(name: str, part: str, call: ast.Call, shown: str, *, split: bool) -> str:
+    if not split:
+        return f"{name} = {shown}"
+    two = len(call.args) == 1 or (isinstance(call.args[1], ast.Constant) and call.args[1].value == 2)
+    return f"{name}, {part} = {shown}" if two else f"{name}, *{part}s = {shown}"
 
 
-def _split(piece: Ran, first: ast.Call) -> tuple[str, Span | None]:
-    """The statement of the first use, drawing from a part of the key; the rest goes on under the old name."""
-    statement = next(
-        (node for node in piece.own if isinstance(node, ast.Assign | ast.Expr) and first in list(ast.walk(node))),
-        None,
-    )
-    if statement is None:
-        return "", None
-    name = text(first.args[0])
-    drawn = replaced(statement, first.args[0], ast.Name(f"{name}_1", ast.Load()))
-    return f"{name}, {name}_1 = jax.random.split({name})\n{text(drawn)}", piece.span_of(statement)
+def _is_dropped(observed: Observed, piece: Ran, node: ast.AST) -> bool:
+    """A statement that is nothing but a `split` or `fold_in` of a key."""
+    if not isinstance(node, ast.Expr) or (isinstance(piece.node, ast.Module) and node is piece.body[-1]):
+        return False
+    if not isinstance(node.value, ast.Call) or not node.value.args or not path_of(node.value.args[0]):
+        return False
+    return dotted(observed, piece, node.value.func) in ("jax.random.split", "jax.random.fold_in")
 
 
 @on_cell("key-captured", "wrong-result", "a compiled function uses a random key from outside")
@@ -203,27 +220,139 @@ def key_captured(observed: Observed) -> Iterator[Cause]:
     at every step, and for every example of a batch. Assigning a new key to the variable changes nothing. Take the
     key as an argument, and split it for each step and each example.
 
-    Sure: the name is not the function's own, its value is a key, and a call of `jax.random` uses it.
+    Sure: the key is not the function's own (a global, a variable of a function around it that is not traced itself,
+    or an attribute of an object that is no argument), and a call of `jax.random` uses it. Possible only, where the
+    key is made of a constant seed inside of the function, and the noise has the shape of an argument.
     """
     for piece in ran(observed):
-        mapped = any(word.startswith("vmap") for call in piece.calls for word in call.transforms)
-        if not piece.compiled and not mapped:
-            continue
-        own = piece.local | piece.shared
-        for node in piece.own:
-            key = _use(observed, piece, node)
-            if key is not None and key.id not in own and _is_key(observed.namespace.get(key.id)):
+        for node in piece.own if _is_transformed(piece) else ():
+            key = library_use(observed, piece, node)
+            if key is None:
+                continue
+            assert isinstance(node, ast.Call)
+            if isinstance(key, ast.Name) and _is_outer_key(observed, piece, key.id):
                 yield _captured(piece, node, key.id)
+            elif isinstance(key, ast.Attribute) and _is_held(observed, piece, key):
+                yield _captured(piece, node, text(key))
+            elif (made := _constant_seed(observed, piece, key)) and _is_noise(observed, piece, node):
+                yield _seeded(piece, node, made)
 
 
-def _captured(piece: Ran, node: ast.AST, name: str) -> Cause:
-    fix, replaces = "", None
-    if isinstance(piece.node, ast.FunctionDef):
-        arguments = ", ".join([*(arg.arg for arg in piece.node.args.args), name])
-        first = piece.node.body[0]
-        line = piece.node.lineno
-        if first.lineno > line:
-            fix, replaces = f"def {piece.node.name}({arguments}):", _header(piece, piece.node)
+def _is_transformed(piece: Ran) -> bool:
+    return piece.compiled or any(word.startswith("vmap") for call in piece.calls for word in call.transforms)
+
+
+def _is_outer_key(observed: Observed, piece: Ran, name: str) -> bool:
+    """Whether a name from outside holds a key that is the same for every run of the function."""
+    if name in piece.local | piece.shared:
+        return False
+    outer = binder(piece, name)
+    if outer is None:
+        return _is_key(observed.namespace.get(name))
+    known = next((each for each in ran(observed) if each.node is outer.node), None)
+    if known is None or not _held_a_key(observed, known, name):
+        return False
+    # The key of a traced function is an argument there: only what repeats inside of that trace repeats the draw.
+    repeats = (*_REPEATING, "jit") if not any(call.traced for call in known.calls) else _REPEATING
+    return any(word.startswith(repeats) for words in _added(piece, known) for word in words)
+
+
+def _added(piece: Ran, outer: Ran) -> Iterator[tuple[str, ...]]:
+    """The transformations that a function ran under and the function around it did not."""
+    for call in piece.calls:
+        ends = [each.transforms for each in outer.calls]
+        added = [call.transforms[: len(call.transforms) - len(end)] for end in ends if _ends(call.transforms, end)]
+        if added:
+            yield min(added, key=len)
+
+
+def _ends(words: tuple[str, ...], end: tuple[str, ...]) -> bool:
+    return words[len(words) - len(end) :] == end
+
+
+def _held_a_key(observed: Observed, piece: Ran, name: str) -> bool:
+    avals = [
+        leaf.aval
+        for hint in observed.hints
+        if (hint.function, hint.span.file, hint.name) == (piece.name, piece.file, name)
+        for leaf in hint.leaves
+    ]
+    return any(aval.dtype.startswith("key") or (aval.dtype, aval.shape[-1:]) == ("uint32", (2,)) for aval in avals)
+
+
+def _is_held(observed: Observed, piece: Ran, key: ast.Attribute) -> bool:
+    """Whether `self.key` is an attribute of an object that was not traced itself."""
+    match key:
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            leaves = [
+                leaf
+                for hint in observed.hints
+                if (hint.function, hint.span.file, hint.name) == (piece.name, piece.file, owner)
+                for leaf in hint.leaves
+                if leaf.path == f".{name}"
+            ]
+            return bool(leaves) and all(leaf.kind == "array" for leaf in leaves)
+    return False
+
+
+def _constant_seed(observed: Observed, piece: Ran, key: ast.expr) -> ast.Call | None:
+    """`jax.random.key(0)`, where a key is made so in the function that draws from it."""
+    if not isinstance(key, ast.Name) or not piece.compiled:
+        return None
+    made = [node.value for node in piece.own if isinstance(node, ast.Assign) and key.id in _targets(node)]
+    match made:
+        case [ast.Call(args=[ast.Constant()]) as call]:
+            known = dotted(observed, piece, call.func) in ("jax.random.key", "jax.random.PRNGKey")
+            return call if known else None
+    return None
+
+
+def _is_noise(observed: Observed, piece: Ran, node: ast.Call) -> bool:
+    """Whether the shape is that of an argument, and a program with it ran more than once."""
+    parameters = {arg.arg for arg in ast.walk(arguments_of(piece)) if isinstance(arg, ast.arg)}
+    shapes = [
+        each for each in (*node.args[1:], *(word.value for word in node.keywords)) if _is_shape_of(each, parameters)
+    ]
+    runs = sum(
+        trace.calls for one in observed.compiled if one.span == piece.span_of(piece.node) for trace in one.traces
+    )
+    return bool(shapes) and runs > 1
+
+
+def _is_shape_of(node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="shape"):
+            return name in names
+    return False
+
+
+def _seeded(piece: Ran, node: ast.Call, made: ast.Call) -> Cause:
+    fix, replaces = _without(piece, made)
+    return Cause(
+        title=f"`{piece.name}` makes its key of a constant: the same numbers at every call",
+        explanation=f"`{piece.text(made)}` is the same key each time, so `{piece.text(node)}` gives the same numbers. "
+        "Take the key as an argument; split it for each step.",
+        span=piece.span_of(node),
+        evidence=(Evidence(f"made here: {piece.text(made)}", piece.span_of(made)),),
+        fix=fix,
+        replaces=replaces,
+        sure=False,
+    )
+
+
+def _without(piece: Ran, made: ast.Call) -> tuple[str, Span | None]:
+    """The header with the key as a parameter, in the place of it and of the line that makes the key."""
+    match piece.body:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value) as first, _, *_] if value is made:
+            fix, header = _as_argument(piece, name)
+            end = piece.span_of(first)
+            return fix, header and Span(header.file, header.line, header.column, end.end_line, end.end_column)
+    return "", None
+
+
+def _captured(piece: Ran, node: ast.Call, name: str) -> Cause:
+    jitted = not any(word.startswith(_REPEATING) for call in piece.calls for word in call.transforms[:1])
+    fix, replaces = _as_argument(piece, name) if name.isidentifier() and jitted else ("", None)
     return Cause(
         title=f"`{piece.name}` draws from `{name}`, a key from outside",
         explanation=f"The key is a constant of the compiled program: `{piece.text(node)}` gives the same numbers at "
@@ -235,11 +364,11 @@ def _captured(piece: Ran, node: ast.AST, name: str) -> Cause:
     )
 
 
-def _header(piece: Ran, node: ast.FunctionDef) -> Span:
-    ends = [arg.end_lineno or node.lineno for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
-    line = max([node.lineno, *ends])
-    last = lines_of(piece.file)[line - 1].encode().rstrip()
-    return Span(piece.file, node.lineno, node.col_offset, line, len(last))
+def _as_argument(piece: Ran, name: str) -> tuple[str, Span | None]:
+    """The header of the function with the key as a parameter."""
+    if isinstance(piece.node, ast.FunctionDef) and piece.node.body[0].lineno > piece.node.lineno:
+        return with_parameters(piece.file, piece.node, [name])
+    return "", None
 
 
 def _is_key(value: object) -> bool:

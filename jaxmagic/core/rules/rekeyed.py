@@ -1,11 +1,11 @@
-"""Functions that draw random numbers of NumPy's or Python's, rewritten to take a key and use `jax.random`."""
+"""Functions that draw or read while they are traced, rewritten to take a key, or what they read, as an argument."""
 
 import ast
 import copy
 from typing import Any
 
 from jaxmagic.core.rules.ran import Ran
-from jaxmagic.core.rules.rewrite import call, text
+from jaxmagic.core.rules.rewrite import add_parameters, call, text
 from jaxmagic.records import Span
 
 _SAME = {
@@ -21,6 +21,8 @@ _SAME = {
     "exponential": "exponential",
     "permutation": "permutation",
     "choice": "choice",
+    "randint": "randint",
+    "integers": "randint",
 }
 
 
@@ -32,7 +34,7 @@ def with_key(piece: Ran, names: dict[int, str], calls: list[ast.Call]) -> tuple[
         names: Full names of the called functions, by the identity of the call.
         calls: The draws, in source order.
     """
-    if not isinstance(piece.node, ast.FunctionDef):
+    if not isinstance(piece.node, ast.FunctionDef) or _decides(piece, calls):
         return "", None
     keys = ["key"] if len(calls) == 1 else [f"key{number}" for number in range(1, len(calls) + 1)]
     memo: dict[int, Any] = {}
@@ -44,14 +46,34 @@ def with_key(piece: Ran, names: dict[int, str], calls: list[ast.Call]) -> tuple[
             return "", None
         swaps[id(memo[id(node)])] = twin
     _Swaps(swaps).visit(changed)
-    changed.args.args.append(ast.arg("key"))
+    add_parameters(changed.args, ["key"])
     if len(keys) > 1:
         changed.body.insert(0, ast.parse(f"{', '.join(keys)} = jax.random.split(key, {len(keys)})").body[0])
-    given = ", ".join(arg.arg for arg in changed.args.args)
+    return f"{text(changed)}\n# with a new key for each call: {_called(changed)}", _whole(piece)
+
+
+def with_argument(piece: Ran, node: ast.expr, name: str) -> tuple[str, Span | None]:
+    """The function with a parameter in the place of what it reads; empty where its header can't have one."""
+    if not isinstance(piece.node, ast.FunctionDef) or name in piece.local:
+        return "", None
+    memo: dict[int, Any] = {}
+    changed = copy.deepcopy(piece.node, memo)
+    _Swaps({id(memo[id(node)]): ast.Name(name, ast.Load())}).visit(changed)
+    add_parameters(changed.args, [name])
+    return f"{text(changed)}\n# {name} = {piece.text(node)}, at each call: {_called(changed)}", _whole(piece)
+
+
+def _called(function: ast.FunctionDef) -> str:
+    named = [f"{arg.arg}={arg.arg}" for arg in function.args.kwonlyargs]
+    return f"{function.name}({', '.join([*(arg.arg for arg in function.args.args if arg.arg != 'self'), *named])})"
+
+
+def _whole(piece: Ran) -> Span:
+    """The function with its decorators."""
+    assert isinstance(piece.node, ast.FunctionDef)
     first = min([piece.node.lineno, *(decorator.lineno for decorator in piece.node.decorator_list)])
     whole = piece.span_of(piece.node)
-    replaces = Span(piece.file, first, whole.column, whole.end_line, whole.end_column)
-    return f"{text(changed)}\n# with a new key for each call: {changed.name}({given})", replaces
+    return Span(piece.file, first, whole.column, whole.end_line, whole.end_column)
 
 
 class _Swaps(ast.NodeTransformer):
@@ -60,6 +82,12 @@ class _Swaps(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         return self.swaps.get(id(node)) or super().visit(node)
+
+
+def _decides(piece: Ran, calls: list[ast.Call]) -> bool:
+    """Whether Python itself needs a draw: a traced one can't be the condition of an `if` or a list's index."""
+    tests = [node.test for node in piece.own if isinstance(node, ast.If | ast.While | ast.IfExp)]
+    return any(draw in ast.walk(test) for draw in calls for test in tests)
 
 
 def _twin(node: ast.Call, name: str, key: str) -> ast.expr | None:
@@ -71,7 +99,10 @@ def _twin(node: ast.Call, name: str, key: str) -> ast.expr | None:
     shape = next((word.value for word in node.keywords if word.arg in ("size", "shape")), None)
     given = list(node.args)
     if drawn in ("permutation", "choice"):
-        return call(function, key_node, *given)
+        listed = not given or isinstance(given[0], ast.List | ast.Tuple)
+        return None if listed else call(function, key_node, *given)
+    if drawn in ("randint", "integers"):
+        return _integers(function, key_node, given, shape) if name.startswith("numpy.") else None
     if drawn in ("randn", "rand"):
         return call(function, key_node, ast.Tuple(given)) if given else call(function, key_node)
     if drawn in ("random", "random_sample", "standard_normal"):
@@ -80,6 +111,13 @@ def _twin(node: ast.Call, name: str, key: str) -> ast.expr | None:
         *given, shape = given
     draw = call(function, key_node, *([shape] if shape is not None else []))
     return _moved(draw, function, given) if len(given) in (0, 2) else None
+
+
+def _integers(function: str, key: ast.Name, given: list[ast.expr], shape: ast.expr | None) -> ast.expr | None:
+    """`randint(low, high, size)`, where one bound alone is the upper one."""
+    low, high = (ast.Constant(0), given[0]) if len(given) == 1 else (given[0], given[1]) if given else (None, None)
+    shape = given[2] if len(given) == 3 else shape
+    return call(function, key, shape or ast.Tuple([], ast.Load()), low, high) if low and high else None
 
 
 def _moved(draw: ast.Call, function: str, given: list[ast.expr]) -> ast.expr:

@@ -9,6 +9,7 @@ from typing import Any
 from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.source.syntax import span_of
+from jaxmagic.core.source.texts import lines_of
 from jaxmagic.records import Span
 
 _USUAL = {"jax.numpy": "jnp", "jax": "jax", "jax.lax": "jax.lax", "numpy": "np"}
@@ -53,6 +54,35 @@ class _Swap(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         return self.new if node is self.old else super().visit(node)
+
+
+def with_parameters(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> tuple[str, Span]:
+    """The header of a `def` with further parameters, and its place; after defaults they are keywords only."""
+    changed = copy.deepcopy(node)
+    add_parameters(changed.args, names)
+    changed.body, changed.decorator_list = [ast.Pass()], []
+    return text(changed).rpartition("\n")[0], _header(file, node)
+
+
+def add_parameters(arguments: ast.arguments, names: list[str]) -> None:
+    """Adds parameters without a default at the end; behind parameters with one, as keywords only."""
+    added = [ast.arg(name) for name in names]
+    if arguments.defaults or arguments.vararg or arguments.kwonlyargs:
+        arguments.kwonlyargs += added
+        arguments.kw_defaults += [None for _ in added]
+    else:
+        arguments.args += added
+
+
+def _header(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
+    """From `def` to the colon before the body."""
+    inside = [part for part in (*ast.walk(node.args), node.returns) if hasattr(part, "end_lineno")]
+    ends: list[Any] = [(part.end_lineno, part.end_col_offset) for part in inside]  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    line, column = max([(node.lineno, node.col_offset), *ends])
+    lines = [each.encode() for each in lines_of(file)]
+    while b":" not in lines[line - 1][column:]:
+        line, column = line + 1, 0
+    return Span(file, node.lineno, node.col_offset, line, lines[line - 1].index(b":", column) + 1)
 
 
 def text(*nodes: ast.AST) -> str:

@@ -9,7 +9,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, imports
 from jaxmagic.core.rules.rebinding import Rebinding, rebindings
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.rewrite import text, with_parameters
 from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Span
 
@@ -94,8 +94,4 @@ def _as_arguments(piece: Ran, names: list[str]) -> tuple[str, Span | None]:
     plain = [name for name in names if name.isidentifier()]
     if not isinstance(piece.node, ast.FunctionDef) or len(plain) != 1 or len(names) != 1:
         return "", None
-    arguments = ", ".join([*(arg.arg for arg in piece.node.args.args), *plain])
-    header = source.lines_of(piece.file)[piece.node.lineno - 1]
-    end = len(header.encode()[: header.encode().find(b":", piece.node.col_offset) + 1])
-    span = Span(piece.file, piece.node.lineno, piece.node.col_offset, piece.node.lineno, end)
-    return f"def {piece.node.name}({arguments}):", span
+    return with_parameters(piece.file, piece.node, plain)

@@ -1,0 +1,199 @@
+"""Random keys used twice, by functions of the user's too, or captured; and all the ways of using them once."""
+
+import pytest
+from observed_cells import watched
+
+IMPORTS = "import jax, jax.numpy as jnp\n"
+HELPERS = (
+    "def weights(rng, n):\n    return jax.random.normal(rng, (n,))\n"
+    "def noise(rng, n):\n    return 0.1 * jax.random.normal(rng, (n,))\n"
+)
+
+REUSED = [
+    (HELPERS + "key = jax.random.key(7)\nw = weights(key, 4)\nout = noise(key, 4)", "noise(key, 4)"),
+    (
+        "def layer(key, n):\n    k1, k2 = jax.random.split(key)\n    return jax.random.normal(k1, (n,))\n"
+        "def net(key):\n    first = layer(key, 3)\n    second = layer(key, 4)\n    return first, second\n"
+        "out = net(jax.random.PRNGKey(0))",
+        "layer(key, 4)",
+    ),
+    (
+        "class Dense:\n    def __init__(self, key, n):\n        self.w = jax.random.normal(key, (n,))\n"
+        "key = jax.random.key(0)\na = Dense(key, 3)\nb = Dense(key, 4)",
+        "Dense(key, 4)",
+    ),
+    (
+        "@jax.jit\ndef step(w, key):\n    def loss(w):\n        return (w * jax.random.normal(key, w.shape)).sum()\n"
+        "    return w - 0.1 * jax.grad(loss)(w)\nkey = jax.random.key(0)\nw = jnp.ones(3)\n"
+        "for _ in range(3):\n    w = step(w, key)",
+        "step(w, key)",
+    ),
+    (
+        "keys = {'w': jax.random.key(0), 'b': jax.random.key(1)}\nw = jax.random.normal(keys['w'], (3,))\n"
+        "b = jax.random.normal(keys['w'], (3,))",
+        "jax.random.normal(keys['w'], (3,))",
+    ),
+    (
+        "from jax import random as jr\nks = jr.split(jr.PRNGKey(0), 3)\na = jr.normal(ks[0])\nb = jr.normal(ks[1])\n"
+        "c = jr.uniform(ks[0])",
+        "jr.uniform(ks[0])",
+    ),
+    (
+        "import equinox as eqx\nkey = jax.random.key(0)\na = eqx.nn.Linear(3, 3, key=key)\n"
+        "b = eqx.nn.Linear(3, 3, key=key)",
+        "eqx.nn.Linear(3, 3, key=key)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked"), REUSED)
+def test_reuse_is_followed_into_functions_classes_and_containers(body: str, marked: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-reused"]
+    assert cell.marked("key-reused") == marked
+
+
+RENEWED = [
+    ("key = jax.random.key(7)\n" + HELPERS + "w = weights(key, 4)\nout = noise(key, 4)", "key, key_1 = jax.random."),
+    (
+        "key = jax.random.key(0)\nout = [jax.random.normal(key, (n,)) for n in (2, 3)]",
+        "for n, key_1 in zip((2, 3), jax.random.split(key, len((2, 3))))",
+    ),
+    (
+        "key, out = jax.random.key(0), []\nfor n in range(3):\n    out.append(jax.random.normal(key))",
+        "out.append(jax.random.normal(key_1))",
+    ),
+    (
+        "def body(carry, _):\n    x, key = carry\n    x = x + jax.random.normal(key)\n    return (x, key), x\n"
+        "out = jax.lax.scan(body, (0.0, jax.random.key(0)), None, length=3)[1]",
+        "x = x + jax.random.normal(key_1)",
+    ),
+    (
+        "class Sampler:\n    def __init__(self, seed):\n        self.key = jax.random.PRNGKey(seed)\n"
+        "    def sample(self):\n        return jax.random.normal(self.key)\n"
+        "s = Sampler(0)\na = s.sample()\nb = s.sample()\nout = a, b",
+        "self.key, key_1 = jax.random.split(self.key)",
+    ),
+    (
+        "from jax import random\nkey = random.key(0)\na = random.normal(key)\nout = a + random.uniform(key)",
+        "key, key_1 = random.split(key)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix"), RENEWED)
+def test_the_fix_draws_from_a_part_of_the_key(body: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert fix in cell.found("key-reused").fix
+    fixed = cell.fixed("key-reused")
+    assert fixed.rules == []
+    assert fixed.report.failure is None
+
+
+def test_a_key_that_a_function_of_an_earlier_cell_drew_from_is_found_with_both_draws():
+    cell = watched(IMPORTS + HELPERS + "key = jax.random.key(1)\nw = weights(key, 4)", "out = noise(key, 4)")
+    found = cell.found("key-reused")
+    assert not found.sure
+    assert "in an earlier cell" in found.title
+    assert [evidence.text for evidence in found.evidence] == [
+        "first use: weights(key, 4)",
+        "drawn there: jax.random.normal(rng, (n,))",
+        "again: noise(key, 4)",
+        "drawn there: jax.random.normal(rng, (n,))",
+    ]
+
+
+CAPTURED = [
+    (
+        "def make(key):\n    @jax.jit\n    def step(w):\n        return w + jax.random.normal(key, w.shape)\n"
+        "    return step\nstep = make(jax.random.key(0))\nout = step(step(jnp.zeros(2)))",
+        "jax.random.normal(key, w.shape)",
+        "def step(w, key):",
+    ),
+    (
+        "from functools import partial\nclass Drop:\n    def __init__(self):\n        self.key = jax.random.key(0)\n"
+        "    @partial(jax.jit, static_argnums=0)\n    def __call__(self, x):\n"
+        "        return x * jax.random.bernoulli(self.key, 0.5, x.shape)\nd = Drop()\nout = d(jnp.ones(4))",
+        "jax.random.bernoulli(self.key, 0.5, x.shape)",
+        "",
+    ),
+    (
+        "def rollout(key, x):\n    def step(x, _):\n        return x + jax.random.normal(key, x.shape), None\n"
+        "    return jax.lax.scan(step, x, None, length=5)\nout = jax.jit(rollout)(jax.random.key(0), jnp.zeros(2))",
+        "jax.random.normal(key, x.shape)",
+        "",
+    ),
+    (
+        "@jax.jit\ndef augment(key, images):\n"
+        "    return jax.vmap(lambda x: x + jax.random.normal(key, x.shape))(images)\n"
+        "out = augment(jax.random.key(0), jnp.zeros((3, 4)))",
+        "jax.random.normal(key, x.shape)",
+        "",
+    ),
+    (
+        "@jax.jit\ndef noisy(x: jax.Array, scale: float = 0.1) -> jax.Array:\n    key = jax.random.PRNGKey(0)\n"
+        "    return x + scale * jax.random.normal(key, x.shape)\nout = noisy(noisy(jnp.zeros(2)))",
+        "jax.random.normal(key, x.shape)",
+        "def noisy(x: jax.Array, scale: float=0.1, *, key) -> jax.Array:",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked", "fix"), CAPTURED)
+def test_a_key_that_every_run_shares_is_found_wherever_it_comes_from(body: str, marked: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-captured"]
+    assert cell.marked("key-captured") == marked
+    assert cell.found("key-captured").fix == fix
+
+
+def test_the_captured_key_becomes_an_argument_after_defaults_too():
+    cell = watched(IMPORTS + CAPTURED[4][0])
+    fixed = cell.fixed("key-captured", "noisy(noisy(jnp.zeros(2)))", "noisy(jnp.zeros(2), key=jax.random.key(3))")
+    assert fixed.rules == []
+    assert fixed.report.failure is None
+
+
+ONCE = [
+    "key = jax.random.key(0)\nkey, *subs = jax.random.split(key, 4)\na = [jax.random.normal(k) for k in subs]\n"
+    "ks = iter(jax.random.split(key, 8))\nb = jax.random.normal(next(ks)) + jax.random.uniform(next(ks))",
+    "keys = jax.random.split(jax.random.key(1), 6)\nout = []\nfor i in range(3):\n"
+    "    out.append(jax.random.normal(keys[i]))\n    out.append(jax.random.normal(keys[i + 3]))",
+    "base = jax.random.key(0)\nfor step in range(3):\n    k = jax.random.fold_in(base, step)\n"
+    "    x = jax.random.normal(k)",
+    "@jax.jit\ndef step(w, key):\n    def loss(w):\n        return (w * jax.random.normal(key, w.shape)).sum()\n"
+    "    return w - jax.grad(loss)(w)\nkey = jax.random.key(0)\nout = step(jnp.ones(3), key)",
+    "def loss(w, key):\n    return (w * jax.random.normal(key, w.shape)).sum()\n"
+    "key, w = jax.random.key(0), jnp.ones(3)\nout = loss(w, key), jax.grad(loss)(w, key), jax.jit(loss)(w, key)",
+    "def price(strike, key):\n    return jnp.maximum(jax.random.normal(key, (9,)) - strike, 0).mean()\n"
+    "key = jax.random.key(0)\nup, down = price(1.1, key), price(0.9, key)\n"
+    "out = [price(s, key) for s in (0.5, 1.0)]",
+    "@jax.jit\ndef draw(key):\n    return jax.random.normal(key, (9,)).sum()\nkey = jax.random.key(0)\n"
+    "draw(key).block_until_ready()\nfor _ in range(9):\n    out = draw(key)",
+    "class Rng:\n    def __init__(self): self.key = jax.random.key(0)\n    def __call__(self):\n"
+    "        self.key, sub = jax.random.split(self.key)\n        return sub\nr = Rng()\n"
+    "out = jax.random.normal(r()), jax.random.normal(r())",
+    "class Layer:\n    def __init__(self, key): self.key = key\n"
+    "    def build(self): return jax.random.normal(self.key)\n"
+    "k1, k2 = jax.random.split(jax.random.key(0))\na, b = Layer(k1), Layer(k2)\nout = a.build(), b.build()\n"
+    "more = [each.build() for each in (Layer(k1), Layer(k2))]",
+    "def f(key, kind):\n    match kind:\n        case 'a': return jax.random.normal(key)\n"
+    "        case _: return jax.random.uniform(key)\nout = f(jax.random.key(0), 'b')\nk = jax.random.key(1)\n"
+    "out = jax.random.normal(k) if out > 0 else jax.random.uniform(k)",
+    "def loss(p, key):\n    def inner(x):\n        return (x * jax.random.normal(key, x.shape)).sum()\n"
+    "    return inner(p)\nkeys = jax.random.split(jax.random.key(1), 3)\nout = jax.vmap(loss)(jnp.ones((3, 2)), keys)",
+    "@jax.jit\ndef features(x):\n    w = jax.random.normal(jax.random.key(0), (x.shape[-1], 8))\n"
+    "    return jnp.cos(x @ w)\nout = features(jnp.ones((2, 4))), features(jnp.ones((2, 4)))",
+]
+
+
+@pytest.mark.parametrize("body", ONCE)
+def test_keys_that_are_used_once_or_twice_on_purpose_are_left_alone(body: str):
+    assert watched(IMPORTS + body).rules == []
+
+
+@pytest.mark.parametrize("name", ["split(key, 3)", "split(key)", "fold_in(key, 1)"])
+def test_a_new_key_that_nobody_takes_is_bound(name: str):
+    cell = watched(IMPORTS + f"key = jax.random.key(0)\njax.random.{name}\nout = jax.random.normal(key)")
+    assert cell.rules == ["key-dropped"]
+    assert cell.fixed("key-dropped").rules == []
