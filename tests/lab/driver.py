@@ -131,6 +131,13 @@ class Notebook:
         self.wait_until_run(index)
         return self.output(index)
 
+    def answer(self, index: int, text: str) -> None:
+        """Types a line where a running cell asks for one: `input`, a debugger."""
+        box = self.output(index).locator("input.jp-Stdin-input").last  # the one before may still be there, answered
+        expect(box).to_have_value("", timeout=CELL_MS)
+        box.fill(text)
+        box.press("Enter")
+
     def wait_until_run(self, index: int) -> None:
         prompt = self.cell(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_MS)
