@@ -1,6 +1,7 @@
 """Several arrays in one buffer of 32-bit words, so that a single callback with a single operand carries them all."""
 
 import functools
+import re
 from collections.abc import Sequence
 
 import jax
@@ -11,6 +12,7 @@ from jax import Array, lax
 Layout = tuple[tuple[tuple[int, ...], np.dtype], ...]
 """Shape and dtype of each array in a buffer, in order."""
 
+_NARROW = re.compile(r"u?int[124]|float[46]_\w+")
 _FEW_WORDS = 64
 _MOST_WORDS = 16384
 _MOST_ARRAYS = 16
@@ -22,7 +24,7 @@ def layout_of(arrays: Sequence[jax.ShapeDtypeStruct | Array]) -> Layout:
 
 def is_narrow(dtype: np.dtype) -> bool:
     """Less than a byte wide: JAX 0.8.3 garbles such values on their way out of a loop, so they travel widened."""
-    return dtype.name.lstrip("u").startswith(("int1_", "int2", "int4", "float4", "float6")) or dtype.name == "int1"
+    return _NARROW.fullmatch(dtype.name) is not None
 
 
 def widen(array: Array) -> Array:
@@ -96,7 +98,9 @@ def _to_words(array: Array) -> Array:
 def _from_words(words: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "c":
         parts = words.reshape(2, -1).view(np.float32 if dtype.itemsize == 8 else np.float64)
-        return (parts[0] + 1j * parts[1]).astype(dtype).reshape(shape)
+        whole = np.empty(parts.shape[1], dtype)
+        whole.real, whole.imag = parts  # a sum would make NaN of infinities, and lose the sign of zeros
+        return whole.reshape(shape)
     if dtype == np.bool_:
         return words.astype(bool).reshape(shape)
     if dtype.itemsize >= 4:
