@@ -479,13 +479,15 @@ class Printed(Record):
     """One line of output and where it came from."""
 
     text: str
+    """As a terminal shows it in the end: without colours, and with what a carriage return had overwritten."""
     source: Literal["print", "jax.debug.print", "callback", "stderr"]
     span: Span | None = None
     """The call that printed; of `jax.debug.print` the line in the user's code, though that is not what runs then."""
     step: int | None = None
-    """How often the same place had printed before."""
+    """How often the same place had printed before, for the same lane."""
     lane: tuple[int, ...] = ()
-    """Which example of each vmap around it, outermost first; empty where it can't be known, as in compiled code."""
+    """Which example of each vmap around it, outermost first; empty where it can't be known, as in a program that was
+    compiled before the cell ran."""
     number: int = 0
     traced: bool = False
     """Printed while tracing: it runs once per trace, not once per call."""

@@ -29,6 +29,12 @@ from jax._src.state import types as _state_types
 Literal = _core.Literal
 Primitive = _core.Primitive
 cond_p = _control_flow.cond_p
+DEBUG_PRIMITIVES = tuple(
+    getattr(_debugging, name)
+    for name in ("debug_callback_p", "debug_print_p")
+    if hasattr(_debugging, name) and hasattr(_debugging, "debug_batching_rule")
+)
+"""What `jax.debug.callback` and `jax.debug.print` become in a program, where `bind_for_each_lane` knows how."""
 
 
 class Piece(NamedTuple):
@@ -451,14 +457,18 @@ class HostWork(NamedTuple):
     """What a frame of JAX's says of work on the host that it stands for."""
 
     kind: str
-    """`print`: it prints for `jax.debug.print`. `callback`: it calls a host function. `lane`: it does so for each
-    example of a vmap without jit. `request`: the user's code asks for the work at this moment."""
+    """`print`: it prints for `jax.debug.print`. `callback`: it calls a host function. `request`: the user's code asks
+    for the work at this moment."""
     text: str = ""
     """The format of the print; the name of the host function."""
-    lane: int = 0
 
 
 _REQUESTS = ("debug_print", "_debug_print", "debug_callback", "_debug_callback", "io_callback", "pure_callback")
+
+
+def bind_for_each_lane(primitive: Any, operands: Any, axes: Any, parameters: dict[str, Any]) -> Any:
+    """JAX's rule for a vmapped one of `DEBUG_PRIMITIVES`, for whatever is to be bound in its place."""
+    return _debugging.debug_batching_rule(operands, axes, primitive=primitive, **parameters)
 
 
 def host_work(frame: Any) -> HostWork | None:
@@ -469,9 +479,7 @@ def host_work(frame: Any) -> HostWork | None:
     if code.co_name in _REQUESTS:
         return HostWork("request")
     if code.co_name == "_format_print_callback":
-        return HostWork("print", str(frame.f_locals["fmt"]))
-    if code.co_name == "debug_batching_rule":
-        return HostWork("lane", lane=int(frame.f_locals["i"]))
+        return HostWork("print", frame.f_locals["fmt"])
     if code.co_name in ("_flat_callback", "__call__"):
         values = frame.f_locals
         function = values.get("callback", getattr(values.get("self"), "callback_func", None))

@@ -7,6 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import DisplayHandle, display
 
 from jaxmagic.core.nojit.steps import Progress
+from jaxmagic.core.output.prints import beneath
 
 _WIDTH = 79
 
@@ -24,8 +25,7 @@ class ProgressBar:
         if self._in_kernel:
             self._display({"text/plain": str(progress), "text/html": _html(progress)})
         else:
-            sys.stderr.write(f"\r{_line(progress):<{_WIDTH}}")
-            sys.stderr.flush()
+            _write(f"\r{_line(progress):<{_WIDTH}}")
 
     def close(self) -> None:
         if not self._shown:
@@ -33,14 +33,19 @@ class ProgressBar:
         if self._in_kernel:
             self._display({"text/plain": "", "text/html": ""})
         else:
-            sys.stderr.write(f"\r{'':<{_WIDTH}}\r")
-            sys.stderr.flush()
+            _write(f"\r{'':<{_WIDTH}}\r")
 
     def _display(self, bundle: dict[str, Any]) -> None:
         if self._handle is None:
             self._handle = display(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
+
+
+def _write(text: str) -> None:
+    stream = beneath(sys.stderr)
+    stream.write(text)
+    stream.flush()
 
 
 def _line(progress: Progress) -> str:

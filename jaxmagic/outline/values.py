@@ -1,6 +1,5 @@
 """What came out: printed lines, tapped values, and two runs compared."""
 
-import re
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -11,9 +10,6 @@ from jaxmagic.outline.form import Block, Items, Line, Paragraph, Section, Table,
 from jaxmagic.outline.leaves import NAME
 from jaxmagic.outline.places import Places
 from jaxmagic.records import Comparison, Difference, Printed, TapSeries
-
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-"""Escape sequences that only colour, which many programs print."""
 
 # ------------------------------------------------------------------------------------------ printed
 
@@ -26,7 +22,7 @@ def printed_section(printed: Sequence[Printed], places: Places, caps: Caps) -> S
     groups = [list(group) for _, group in groupby(printed, key=lambda one: (one.span, one.source))]
     kept, more = first(groups, caps.printed, "place")
     for group in kept:
-        blocks += [Paragraph(_origin(group[0], len(group), places)), Items(_few([one.text for one in group], caps))]
+        blocks += [Paragraph(_origin(group[0], len(group), places)), Items(_few(group, caps))]
     return Section(line("Printed"), (*blocks, *map(Paragraph, more)))
 
 
@@ -37,15 +33,17 @@ def _origin(one: Printed, count: int, places: Places) -> Line:
     return line(f"{one.source}{f' on {where}' if where else ''}{traced}", Word(f" ({times})", "dim"))
 
 
-def _few(texts: Sequence[str], caps: Caps) -> tuple[Line, ...]:
-    def quote(text: str) -> Line:
-        return line(Word(short(_COLOUR.sub("", text), 500), "code"))
-
-    if len(texts) <= caps.printed:
-        return tuple(map(quote, texts))
+def _few(lines: Sequence[Printed], caps: Caps) -> tuple[Line, ...]:
+    if len(lines) <= caps.printed:
+        return tuple(map(_printed, lines))
     half = caps.printed // 2
-    gap = line(Word(f"… {units.counted(len(texts) - 2 * half, 'line')} …", "dim"))
-    return (*map(quote, texts[:half]), gap, *map(quote, texts[-half:]))
+    gap = line(Word(f"… {units.counted(len(lines) - 2 * half, 'line')} …", "dim"))
+    return (*map(_printed, lines[:half]), gap, *map(_printed, lines[-half:]))
+
+
+def _printed(one: Printed) -> Line:
+    lane = (Word(f"lane {', '.join(map(str, one.lane))} ", "dim"),) if one.lane else ()
+    return line(*lane, Word(short(one.text, 500), "code"))
 
 
 # --------------------------------------------------------------------------------------------- taps

@@ -370,13 +370,17 @@ export interface TapSeries {
 
 /** One line of output and where it came from. */
 export interface Printed {
+  /** As a terminal shows it in the end: without colours, and with what a carriage return had overwritten. */
   readonly text: string;
   readonly source: "callback" | "jax.debug.print" | "print" | "stderr";
   /** The call that printed; of `jax.debug.print` the line in the user's code, though that is not what runs then. */
   readonly span: Span | null;
-  /** How often the same place had printed before. */
+  /** How often the same place had printed before, for the same lane. */
   readonly step: number | null;
-  /** Which example of each vmap around it, outermost first; empty where it can't be known, as in compiled code. */
+  /**
+   * Which example of each vmap around it, outermost first; empty where it can't be known, as in a program that was
+   * compiled before the cell ran.
+   */
   readonly lane: readonly number[];
   readonly number: number;
   /** Printed while tracing: it runs once per trace, not once per call. */

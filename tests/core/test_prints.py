@@ -68,13 +68,72 @@ def test_without_jit_the_line_is_on_the_stack():
     assert [one.span.line for one in lines if one.span] == [2, 3]
 
 
-def test_the_lanes_of_a_vmap_without_jit_are_known():
-    cell = "def f(x):\n    jax.debug.print('{}', x)\njax.vmap(jax.vmap(f))(jnp.arange(4).reshape(2, 2))"
-    assert sorted((one.text, one.lane) for one in printed(cell)) == [
-        ("0", (0, 0)),
-        ("1", (0, 1)),
-        ("2", (1, 0)),
-        ("3", (1, 1)),
+@pytest.mark.parametrize("wrap", ["{}", "jax.jit({})"])
+@pytest.mark.parametrize("call", ["jax.debug.print('{}', x)", "jax.debug.callback(show, x)"])
+def test_the_lanes_of_a_vmap_are_known(wrap: str, call: str):
+    show = "def show(x):\n    print(x)\n"
+    function = wrap.format("jax.vmap(jax.vmap(f))")
+    cell = f"{show}def f(x):\n    {call}\n{function}(jnp.arange(6).reshape(2, 3))"
+    lines = printed(cell)
+    assert sorted((one.text, one.lane) for one in lines) == [
+        (str(3 * i + j), (i, j)) for i in range(2) for j in range(3)
+    ]
+    assert {one.step for one in lines} == {0}
+
+
+def test_each_lane_counts_its_own_steps_in_a_loop():
+    cell = """
+def step(c, x):
+    jax.vmap(lambda x: jax.debug.print('{}', x))(x)
+    return c, None
+jax.jit(lambda xs: jax.lax.scan(step, 0, xs))(jnp.arange(4).reshape(2, 2))"""
+    lines = printed(cell)
+    assert sorted((one.step, one.lane, one.text) for one in lines) == [
+        (0, (0,), "0"),
+        (0, (1,), "1"),
+        (1, (0,), "2"),
+        (1, (1,), "3"),
+    ]
+
+
+def test_marking_lanes_leaves_nothing_behind_in_jax():
+    from jax.interpreters import batching
+
+    before = dict(batching.fancy_primitive_batchers)
+    printed("jax.vmap(lambda x: jax.debug.print('{}', x))(jnp.arange(2))")
+    assert batching.fancy_primitive_batchers == before
+
+
+def test_a_program_compiled_with_lanes_prints_the_same_later(capsys: pytest.CaptureFixture[str]):
+    watch = watched(IMPORTS + "f = jax.jit(jax.vmap(lambda x: jax.debug.print('{}', x)))\nf(jnp.arange(3))")
+    watch.notebook.run("f(jnp.arange(3)); jax.effects_barrier()")
+    assert sorted(capsys.readouterr().out.split()) == ["0", "0", "1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("for i in range(3):\n    print(f'\\r{i}/2', end='')", ["2/2"]),
+        ("print('abc\\rX')", ["Xbc"]),
+        ("print('abc', end='\\r')\nprint('X')", ["Xbc"]),
+        ("print('a\\r\\nb')", ["a", "b"]),
+        ("print('\\x1b[1;31mred\\x1b[0m', '\\x1b]8;;http://x\\x1b\\\\link')", ["red link"]),
+    ],
+)
+def test_a_line_is_kept_as_a_terminal_shows_it_in_the_end(cell: str, shown: list[str]):
+    assert [one.text for one in printed(f"import sys\n{cell}")] == shown
+
+
+def test_a_bar_of_a_million_updates_takes_no_memory():
+    (line,) = printed("for i in range(100_000):\n    print(end=f'\\r{i:>60}')")
+    assert line.text.strip() == "99999"
+
+
+def test_what_goes_to_stderr_is_told_apart_and_has_its_line():
+    lines = printed("import sys\nprint('half', file=sys.stderr, end='')\nprint('b')\nprint(' whole', file=sys.stderr)")
+    assert [(one.text, one.source, code(one)) for one in lines] == [
+        ("b", "print", "print('b')"),
+        ("half whole", "stderr", "print(' whole', file=sys.stderr)"),
     ]
 
 

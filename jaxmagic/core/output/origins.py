@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from jaxmagic.core import host_calls, jax_internals
 from jaxmagic.core.output.asked import Asked
+from jaxmagic.core.output.lanes import lane_of, lanes_of_format
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.spans import position
 from jaxmagic.core.taps import exchange
@@ -15,7 +16,7 @@ from jaxmagic.records import Span
 class Origin(NamedTuple):
     """Of one piece of output."""
 
-    source: Literal["print", "jax.debug.print", "callback"] = "print"
+    source: Literal["print", "jax.debug.print", "callback", "stderr"] = "print"
     span: Span | None = None
     asked: Asked | None = None
     """What to look for in the user's source, where no frame of the user's is on the stack."""
@@ -34,6 +35,7 @@ def origin_of(frame: FrameType | None, policy: Policy, outside: list[FrameType])
         elif frame.f_code.co_filename == exchange.__file__:
             found.work = found.work or jax_internals.HostWork("callback")
         else:
+            found.lane(lane_of(frame))
             found.jax(jax_internals.host_work(frame))
         frame = frame.f_back
     return found.origin()
@@ -57,10 +59,12 @@ class _Found:
         match work:
             case jax_internals.HostWork("request"):
                 self._requested = self.work is not None
-            case jax_internals.HostWork("lane", lane=lane):
-                self._lane.append(lane)
             case jax_internals.HostWork():
                 self.work = self.work or work
+
+    def lane(self, lane: int | None) -> None:
+        if lane is not None:
+            self._lane.insert(0, lane)
 
     def origin(self) -> Origin | None:
         if self.work is None:
@@ -69,5 +73,5 @@ class _Found:
         span = self._span or host_calls.running()
         asked = None
         if span is None and self.work.text:
-            asked = Asked("print" if self.work.kind == "print" else "callback", self.work.text)
-        return Origin(source, span, asked, tuple(self._lane))
+            asked = Asked("print" if self.work.kind == "print" else "callback", str(self.work.text))
+        return Origin(source, span, asked, lanes_of_format(self.work.text) or tuple(self._lane))

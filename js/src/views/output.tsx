@@ -79,6 +79,7 @@ function PrintedLine({ printed, shown }: { printed: Printed; shown: Shown }) {
       <span class="grow" />
       {printed.traced && <span class="tag">while tracing</span>}
       {printed.source !== "print" && <span class="tag">{printed.source}</span>}
+      {printed.lane.length > 0 && <span class="quiet">lane {printed.lane.join(", ")}</span>}
       {printed.step ? <span class="quiet">step {printed.step}</span> : null}
       <Where span={printed.span} shown={shown} />
     </>
