@@ -354,6 +354,10 @@ class Compiled(Record):
     def calls(self) -> int:
         return sum(trace.calls for trace in self.traces)
 
+    @property
+    def calls_exact(self) -> bool:
+        return all(trace.calls_exact for trace in self.traces)
+
 
 # ---------------------------------------------------------------------------------------- diagnosis
 

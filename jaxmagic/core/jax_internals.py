@@ -192,6 +192,16 @@ def options_of_jit(function: Any) -> Any:
     return getattr(function, "_jit_info", None)
 
 
+def jaxpr_behind(function: Any) -> Any:
+    """The jaxpr that a function of JAX's own making runs: one that it derived by vmap or grad from a jitted one's.
+
+    JAX makes such a function anew for each call. None for any other function.
+    """
+    missed = getattr(function, "_cache_miss", None)
+    names = missed.__code__.co_freevars if missed is not None else ()
+    return missed.__closure__[names.index("jaxpr")].cell_contents if "jaxpr" in names else None
+
+
 def parameters_of_call(function: Any, info: Any, args: tuple, kwargs: dict) -> Any:
     """What JAX needs to run a call, traced or from its cache of traces; `.params["jaxpr"]` is the program."""
     __tracebackhide__ = True

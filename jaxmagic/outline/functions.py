@@ -49,7 +49,7 @@ def _row(compiled: Compiled) -> tuple[Line, ...]:
     )
     texts = (
         f"{len(traces):,}",
-        f"{compiled.calls:,}",
+        f"{'' if compiled.calls_exact else '~'}{compiled.calls:,}",
         *(units.seconds(sum(times) or None) for times in zip(*map(_times, traces), strict=True)),
         *(() if traces else (units.UNKNOWN,) * 3),
         units.amount(flops, "").strip(),
@@ -91,7 +91,8 @@ def _reason(number: int, traces: Sequence[Trace], of: int, places: Places) -> Li
     where = places.name(trace.span)
     reason = "; ".join(map(str, trace.reason.changes)) or str(trace.reason).rstrip(".")
     facts = [
-        units.counted(sum(trace.calls for trace in traces), "call"),
+        ("" if all(trace.calls_exact for trace in traces) else "about ")
+        + units.counted(sum(trace.calls for trace in traces), "call"),
         *(["traced before this recording"] if trace.cached else [units.seconds(sum(sum(_times(t)) for t in traces))]),
         *(["executable from the persistent cache"] if trace.persistent_cache else []),
     ]

@@ -6,6 +6,8 @@ export interface Row {
   /** How many functions it was traced inside of. */
   readonly depth: number;
   readonly calls: number;
+  /** Whether there were neither more nor fewer calls. */
+  readonly exact: boolean;
   readonly traces: number;
   readonly trace_s: number;
   readonly lower_s: number;
@@ -46,6 +48,7 @@ function rowOf(compiled: Compiled, depth: number): Row {
     compiled,
     depth,
     calls: sum(trace => trace.calls),
+    exact: traces.every(trace => trace.calls_exact),
     traces: traces.length,
     trace_s: sum(trace => trace.trace_s),
     lower_s: sum(trace => trace.lower_s),

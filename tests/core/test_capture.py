@@ -155,14 +155,19 @@ def test_vmap_and_grad_of_a_jitted_function_run_programs_derived_from_it(noteboo
         @jax.jit
         def f(x):
             return (x ** 2).sum()
-        jax.vmap(f)(jnp.ones((5, 3)))
-        jax.grad(f)(jnp.ones(3))
+        for _ in range(7):
+            jax.vmap(f)(jnp.ones((5, 3)))
+            jax.grad(f)(jnp.ones(3))
+        jax.jvp(f, (jnp.ones(3),), (jnp.ones(3),))
     """)
     assert inputs(seen.only("f", "vmap")) == ["x: f32[5,3]"]
     ways = [trace.reason.text.rpartition(", ")[2] for trace in seen.of("f", "grad").traces]
     assert ways == ["forward", "backward"]
+    counts = [
+        (trace.calls, trace.calls_exact) for kind in ("vmap", "grad", "jvp") for trace in seen.of("f", kind).traces
+    ]
+    assert counts == [(7, True), (7, True), (7, True), (1, True)]
     assert seen.of("f").calls == 0
-    assert not any(trace.calls_exact for trace in seen.of("f", "grad").traces)
 
 
 def test_what_is_compiled_ahead_of_time_is_said_to_be(notebook: Notebook):

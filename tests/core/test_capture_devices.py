@@ -79,3 +79,19 @@ def test_a_program_from_the_persistent_cache_is_said_to_be(tmp_path: Path):
         jax.clear_caches()
         assert notebook.trace(cell).only("<lambda>").persistent_cache
     """)
+
+
+def test_calls_of_a_derived_program_on_two_devices_add_up_and_are_said_to_be_unsure_each():
+    on_eight_devices("""
+        seen = notebook.trace('''
+            @jax.jit
+            def f(x):
+                return (x ** 2).sum()
+            for _ in range(3):
+                jax.grad(f)(x)
+                jax.grad(f)(jax.device_put(x, jax.devices()[1]))
+        ''')
+        traces = seen.of("f", "grad").traces
+        assert sum(trace.calls for trace in traces) == 12, traces
+        assert not any(trace.calls_exact for trace in traces)
+    """)

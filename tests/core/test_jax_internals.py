@@ -179,6 +179,21 @@ def test_the_place_after_a_call_is_called_with_function_arguments_and_result():
     assert args[0].shape == (3,)
 
 
+def test_the_function_that_runs_a_derived_program_names_its_jaxpr():
+    state, seen, ran = piece("post_hook"), [], []
+    f = jax.jit(lambda x: (x * x).sum())
+    ran += [call[1]["jaxpr"] for call in called("call_impl", lambda: jax.grad(f)(jnp.ones(3)))]
+    before = state.get_local()
+    state.set_local(lambda function, *call: seen.append(jax_internals.jaxpr_behind(function)))
+    try:
+        jax.grad(f)(jnp.ones(3))
+        jax.jit(jnp.sin)(1.0)
+    finally:
+        state.set_local(before)
+    assert [each for each in seen if each is not None] == ran
+    assert len(ran) == 2
+
+
 def test_the_trace_context_names_the_options_and_follows_context_managers():
     with jax.default_matmul_precision("highest"):
         assert jax_internals.trace_context()["jax_default_matmul_precision"] == "highest"

@@ -65,12 +65,11 @@ class Derived:
 
     def _transformed(self, origin: Entry, params: dict[str, Any], around: tuple[str, ...]) -> Entry:
         """`vmap(f)` or `grad(f)` of a jitted `f` runs a program that JAX derived from the trace of `f`."""
-        kind = "vmap" if "vmap" in around else "grad"
-        way = "" if kind == "vmap" else ", forward" if around else ", backward"
+        kind = next((purpose for purpose in ("vmap", "grad") if purpose in around), "jvp" if around else "grad")
+        way = "" if kind != "grad" else ", forward" if around else ", backward"
         subject = origin.subject._replace(identity=(kind, *origin.subject.identity))
         entry = self._new(subject, kind, origin.span)
         entry.reason = Reason("first call", text=f"derived by JAX from the trace of {subject.name}{way}")
-        entry.calls_exact = False
         origin.derived = True
         return self._fill(entry, params)
 

@@ -156,14 +156,23 @@ class Execution:
     def _called_one_of(self, function: Any, args: tuple, kwargs: dict) -> None:
         """A call of a function not met before, or one of which several programs have run."""
         info = jax_internals.options_of_jit(function)
+        if info is None:  # made for this call alone, so nothing is kept of it
+            self._called_derived(self._entries.of_jaxpr(jax_internals.jaxpr_behind(function)))
+            return
         programs = self._entries.that_ran(info)
         if len(programs) == 1:
             self._only[function] = programs[0]
             next(programs[0].ticks)
         elif programs:
             next(self._program_of(programs, function, args, kwargs).ticks)
-        elif info is not None:
+        else:
             self._foreign.add(function)
+
+    def _called_derived(self, programs: list[Entry]) -> None:
+        if len(programs) > 1:  # for several shardings
+            _unsure(programs)
+        if programs:
+            next(programs[-1].ticks)
 
     def _program_of(self, programs: list[Entry], function: Any, args: tuple, kwargs: dict) -> Entry:
         info = id(jax_internals.options_of_jit(function))
@@ -173,9 +182,13 @@ class Execution:
             found = [each for each in programs if each.jaxpr is jaxpr]
             if len(found) == 1:
                 return found[0]
-        for each in programs:
-            each.calls_exact = False
+        _unsure(programs)
         return programs[-1]
+
+
+def _unsure(programs: list[Entry]) -> None:
+    for each in programs:
+        each.calls_exact = False
 
 
 def _why_compiled_again(entry: Entry, other: Entry) -> Reason:

@@ -120,7 +120,10 @@ function Numbers({ row, most }: { row: Row; most: number }) {
   const title = parts.map(part => `${part.name} ${seconds(part.value)}`).join(", ");
   return (
     <>
-      <td class="num">{row.calls.toLocaleString("en")}</td>
+      <td class="num">
+        {row.exact ? "" : "~"}
+        {row.calls.toLocaleString("en")}
+      </td>
       <td class={`num${row.traces > 1 ? " strong" : ""}`}>{row.traces}</td>
       <td class="num time" title={title}>
         <Bar parts={parts} of={most} /> <span>{seconds(secondsOf(row))}</span>

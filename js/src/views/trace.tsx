@@ -75,7 +75,7 @@ function Changes({ changes }: { changes: readonly Change[] }) {
 
 function Facts({ trace }: { trace: Trace }) {
   const facts: [string, string][] = [
-    ["calls", String(trace.calls)],
+    ["calls", `${trace.calls_exact ? "" : "about "}${trace.calls}`],
     ["trace", seconds(trace.trace_s)],
     ["lower", seconds(trace.lower_s)],
     ["compile", seconds(trace.compile_s)],
