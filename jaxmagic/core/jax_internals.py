@@ -197,7 +197,7 @@ def jaxpr_behind(function: Any) -> Any:
 
     JAX makes such a function anew for each call. None for any other function.
     """
-    missed = getattr(function, "_cache_miss", None)
+    missed: Any = getattr(function, "_cache_miss", None)
     names = missed.__code__.co_freevars if missed is not None else ()
     return missed.__closure__[names.index("jaxpr")].cell_contents if "jaxpr" in names else None
 
