@@ -197,9 +197,10 @@ def jaxpr_behind(function: Any) -> Any:
 
     JAX makes such a function anew for each call. None for any other function.
     """
-    missed: Any = getattr(function, "_cache_miss", None)
-    names = missed.__code__.co_freevars if missed is not None else ()
-    return missed.__closure__[names.index("jaxpr")].cell_contents if "jaxpr" in names else None
+    missed = getattr(function, "_cache_miss", None)
+    if missed is None or "jaxpr" not in missed.__code__.co_freevars:
+        return None
+    return missed.__closure__[missed.__code__.co_freevars.index("jaxpr")].cell_contents
 
 
 def parameters_of_call(function: Any, info: Any, args: tuple, kwargs: dict) -> Any:
