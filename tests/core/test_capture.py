@@ -131,7 +131,11 @@ LOOPS = {
     "scan": ("jax.lax.scan(body, 0.0, jnp.ones(4))", "body"),
     "while_loop": ("jax.lax.while_loop(lambda i: i < 3, lambda i: i + 1, 0)", "<lambda>"),
     "cond": ("jax.lax.cond(True, lambda x: x, lambda x: x * 2, jnp.ones(3))", "<lambda>"),
+    "fori_loop": ("jax.lax.fori_loop(0, 4, lambda i, x: x + i, jnp.ones(3))", "<lambda>"),
+    "map": ("jax.lax.map(lambda x: x * 2, jnp.ones(3))", "<lambda>"),
+    "switch": ("jax.lax.switch(1, [lambda x: x, lambda x: x * 2], jnp.ones(3))", "<lambda>"),
 }
+"""By the function that was called, whatever primitive JAX makes of it."""
 
 
 @pytest.mark.parametrize("kind", LOOPS)

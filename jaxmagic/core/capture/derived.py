@@ -1,13 +1,13 @@
 """Entries for programs that were never traced by a call of their own: derived by vmap and grad, loops run eagerly, …"""
 
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.capture.arguments import inputs_of_jaxpr, outputs_of
 from jaxmagic.core.capture.entries import Entries, Entry
-from jaxmagic.core.capture.ownership import IsUser, Subject, nothing
+from jaxmagic.core.capture.ownership import IsUser, Subject, inside_jax, nothing
 from jaxmagic.core.capture.tracing import Progress
 from jaxmagic.core.lines.values import aval_from
 from jaxmagic.core.programs.parameters import inner_jaxprs, opened
@@ -74,10 +74,13 @@ class Derived:
         return self._fill(entry, params)
 
     def _eager(self, equation: Any, params: dict[str, Any], info: Any) -> Entry | None:
-        if user_frame(sys._getframe(1), self._is_user) is None:
+        caller = user_frame(sys._getframe(1), self._is_user)
+        if caller is None:
             return None
         primitive = equation.primitive.name
         kind = "pmap" if primitive == "shard_map" and params["name"] in _PMAP else _PRIMITIVES[primitive]
+        if primitive in _MAKERS:
+            kind = _called_for(caller, primitive) or kind
         name, span = self._function_in(equation) or (kind, None)
         entry = self._new(Subject(nothing, None, name, (kind, name, span), "user"), kind, span)
         entry.at_top, entry.info = True, info
@@ -116,6 +119,25 @@ class Derived:
         entry.inputs = inputs_of_jaxpr(entry.jaxpr, tuple(params["donated_invars"]))
         entry.outputs = outputs_of(entry.jaxpr)
         return self._entries.add(entry)
+
+
+_MAKERS = {
+    "scan": ("fori_loop", "map", "scan"),
+    "while": ("fori_loop", "while_loop"),
+    "cond": ("switch", "cond"),
+}
+"""Functions of `jax.lax` that make the primitive, those that call others of them first."""
+
+
+def _called_for(caller: FrameType, primitive: str) -> str | None:
+    """The function of `jax.lax` that the user called, which had a loop of another name do it."""
+    names = set()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not caller:
+        if inside_jax(frame.f_code.co_filename):
+            names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return next((maker for maker in _MAKERS[primitive] if maker in names), None)
 
 
 _EAGER_SHARD_MAP = "shard_map called outside of jit: it is compiled and run one operation at a time, in every call"
