@@ -393,6 +393,11 @@ def traceback_of(equation: Any) -> Any:
     return getattr(getattr(equation, "source_info", None), "traceback", None)
 
 
+def trace_of(tracer: Any) -> Any:
+    """The trace that a tracer belongs to; None where JAX keeps it elsewhere."""
+    return getattr(tracer, "_trace", None)
+
+
 def is_of_current_program(tracer: Any) -> bool:
     """Whether a tracer belongs to one of the traces from the current one out to the first that builds a jaxpr."""
     own = tracer._trace

@@ -1,11 +1,10 @@
 """Conditions on traced arrays, rewritten as choices that stay inside the program."""
 
 import ast
-import copy
 
 from jaxmagic.core.rules import searches, traced_loops
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, indented, straight, text, tupled, whole
+from jaxmagic.core.rules.rewrite import alias, call, copied, indented, straight, text, tupled, whole
 from jaxmagic.core.source.nodes import stored
 from jaxmagic.records import Span
 
@@ -105,7 +104,7 @@ def _cond(failing: Failing, node: ast.If, condition: ast.expr) -> Fix:
 def _assert(failing: Failing, node: ast.Assert, condition: ast.expr, message: ast.expr | None) -> Fix:
     """`checkify` carries the check inside the program, where the caller asks for it."""
     jnp = alias(failing.scope, "jax.numpy")
-    said = message if isinstance(message, ast.Constant) else ast.Constant(text(copy.deepcopy(node.test)))
+    said = message if isinstance(message, ast.Constant) else ast.Constant(text(copied(node.test)))
     check = call("checkify.debug_check", call(f"{jnp}.all", condition), said)
     traced = next((site.function for site in failing.sites if site.entered), failing.site.function).rpartition(".")[2]
     lines = [

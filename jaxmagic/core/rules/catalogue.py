@@ -42,6 +42,7 @@ class Cause:
 
 
 FAMILIES = (
+    "leaks",
     "statics",
     "conditions",
     "conversions",
@@ -50,7 +51,6 @@ FAMILIES = (
     "choices",
     "mapping",
     "gradients",
-    "leaks",
     "arguments",
     "buffers",
     "callbacks",

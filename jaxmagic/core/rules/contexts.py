@@ -129,6 +129,16 @@ class Failing:
             passed = (*_DERIVATIVES, "vmap")
         return next((each for each in self.transforms if each not in passed), next(iter(self.transforms), ""))
 
+    @property
+    def tracing(self) -> bool:
+        """Whether the failing line ran inside of anything of JAX's, a transformation for one."""
+        frame = self.site.frame.f_back
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").partition(".")[0] == "jax":
+                return True
+            frame = frame.f_back
+        return False
+
     def _tracers(self) -> list[Any]:
         """The tracers that the failing expression names."""
         nodes = ast.walk(self.node) if self.node is not None else ()

@@ -1,7 +1,6 @@
 """Host callbacks that will not do what they look like: JAX inside of them, results dropped, exceptions renamed."""
 
 import ast
-import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.records import Evidence
 
 _CALLBACKS = ("jax.pure_callback", "jax.debug.callback", "jax.experimental.io_callback")
@@ -76,7 +75,7 @@ def _is_jax(observed: Observed, own: Ran | None, node: ast.Call) -> bool:
 def _with_numpy(observed: Observed, own: Ran, calls: list[ast.Call]) -> str:
     """The function with NumPy's twins in the place of `jax.numpy`; empty where one has none."""
     memo: dict[int, Any] = {}
-    changed = copy.deepcopy(own.node, memo)
+    changed = copied(own.node, memo=memo)
     for node in calls:
         _, found, name = dotted(observed, own, node.func).partition("jax.numpy.")
         if not found or not _in_numpy(name):

@@ -1,19 +1,24 @@
 """Tracers that outlived the function they were made in: who stored them, where, and under which transformation."""
 
 import ast
+import functools
 import re
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
-from jaxmagic.core.failures.operands import is_tracer
-from jaxmagic.core.lines.attributes import MISSING, class_attribute
+from jaxmagic.core import jax_internals
+from jaxmagic.core.failures.sites import Site
+from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute, instance_dict
 from jaxmagic.core.rules import returning
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.functions import Function, function_from
+from jaxmagic.core.rules.rewrite import alias, indented, merged, text
 from jaxmagic.core.rules.stores import Store, root_name, stores
-from jaxmagic.core.rules.tracers_kept import tracers
+from jaxmagic.core.rules.tracers_kept import held_tracers, tracers
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, parts, stored
 from jaxmagic.core.source.syntax import span_of
@@ -31,6 +36,10 @@ _WRAPPERS = {
 }
 
 
+_ASKED = ("TracerBoolConversionError", "ConcretizationTypeError", "TracerArrayConversionError")
+_ASKED_TOO = ("TracerIntegerConversionError", "NonConcreteBooleanIndexError")
+
+
 @on_error("leaked-tracer", "a tracer is used after the function that made it was traced")
 def leaked_tracer(failing: Failing) -> Cause | None:
     """Values inside a traced function are symbols that mean something during that trace only. A list, a global, an
@@ -38,35 +47,83 @@ def leaked_tracer(failing: Failing) -> Cause | None:
     are the use, the line that stored it, the function and the transformation it escaped from: jit, grad, vmap, or
     the body of a scan inside the very same jit. The way out is to return the value.
 
-    Sure: JAX refused the tracer. The storing line is found in the source of the function that JAX names, or of
-    all functions of the user that store into what was used.
+    Sure: JAX refused the tracer, or it has no value although nothing is being traced. The storing line is found in
+    the functions of the user: the one whose container holds that very tracer, or that JAX names.
     """
-    if failing.kind != "UnexpectedTracerError":
+    asked = failing.kind in (*_ASKED, *_ASKED_TOO) and not failing.tracing
+    if failing.kind != "UnexpectedTracerError" and not asked:
         return None
-    leaked = next((part for part in parts(failing.node) if is_tracer(failing.value(part))), None)
-    traced = failing.says(r"function being traced when the value leaked was (\S+) at (.+?):(\d+) traced for (\w+)")
-    store = _culprit(failing, leaked, traced[1] if traced else "")
-    wrapper = failing.says(r"wrapped in a (\w+)")
-    by = traced[4] if traced else _WRAPPERS.get(wrapper[1] if wrapper else "", "") or "a transformation"
-    function = traced[1] if traced else (store.owner if store else "")
-    made = _created(failing)
-    evidence = [Evidence(f"made here, while {by} traced `{function}`", made)] if made else []
+    leak = _leak(failing)
+    if asked and leak.tracer is None:
+        return None
+    cache = _cached(failing, leak.node)
+    store = None if cache else _culprit(failing, leak)
+    evidence = [Evidence(f"made here, while {leak.by} traced {leak.owner}", leak.made)] if leak.made else []
     if store is not None:
-        evidence.insert(0, Evidence(f"stored by `{store.text.splitlines()[0]}` in `{store.owner}`", store.span))
-    fix, replaces = returning.fix(store.file, store.function, store.statement, by) if store else ("", None)
-    used = f"`{failing.text(leaked)}` " if leaked is not None else "a value "
-    argument = _argument(store, leaked)
-    scan = " Both functions may be under one jit: it is the loop's body that it escaped from." if by in _LOOPS else ""
+        evidence.insert(0, Evidence(f"stored by `{_first_line(store)}` in `{store.owner}`", store.span))
+    if cache is not None:
+        evidence.insert(0, Evidence(f"`{cache.name}` keeps what it returned", cache.span_of(cache.node)))
+    fix, replaces = (
+        _at_compile_time(failing, cache) if cache else returning.fix(store, failing.files) if store else ("", None)
+    )
+    used = f"`{failing.text(leak.node)}{leak.path}` " if leak.node is not None else "a value "
+    if store is not None and not leak.function:
+        leak = replace(leak, function=store.owner)
+    of = f" of {leak.owner}" if leak.function else ""
+    what = _argument(store, leak.node) or "a tracer"
     return Cause(
-        title=f"{used}is {argument or 'a tracer'} of {by}{f' of `{function}`' if function else ''}, used after that "
-        "trace ended",
+        title=f"{used}is {what} of {leak.by}{of}, used after that trace ended",
         explanation="It is a symbol that has a meaning only while its function is traced. "
-        + (_how(store, leaked, failing) if store else "It was kept by a side effect of the traced function. ")
-        + f"Return the value instead of storing it.{scan}",
+        + _how(failing, store, leak, cache, fix),
         evidence=tuple(evidence),
         fix=fix,
         replaces=replaces,
     )
+
+
+@dataclass(frozen=True)
+class _Leak:
+    """A tracer that was met outside of its trace."""
+
+    node: ast.expr | None
+    """The operand that is or holds it."""
+    path: str
+    """Where in the operand."""
+    tracer: Any
+    function: str
+    """Which function was traced, where JAX says so."""
+    by: str
+    """The transformation."""
+    made: Span | None
+
+    @property
+    def owner(self) -> str:
+        return "a lambda" if self.function == "<lambda>" else f"`{self.function}`" if self.function else "a function"
+
+
+def _leak(failing: Failing) -> _Leak:
+    node, path, tracer = _dead(failing)
+    traced = failing.says(
+        r"function being traced when the value leaked was (\S+) at .+?:\d+ traced for (\w+)"
+    ) or failing.says(r"occurred while tracing the function (\S+) at .+?:\d+ for (\w+)")
+    wrapper = failing.says(r"wrapped in a (\w+)")
+    kind = wrapper[1] if wrapper else type(tracer).__name__
+    by = _WRAPPERS.get(kind, "") or (traced[2] if traced else "") or "a transformation"
+    return _Leak(node, path, tracer, traced[1] if traced else "", by, _created(failing))
+
+
+def _dead(failing: Failing) -> tuple[ast.expr | None, str, Any]:
+    """The operand that holds a tracer of another trace than those of the functions that run."""
+    living = {
+        id(jax_internals.trace_of(tracer))
+        for site in failing.sites
+        for name in site.parameters
+        for _, tracer in held_tracers(site.scope.locals.get(name))
+    }
+    nodes = parts(failing.node) or ([failing.node] if isinstance(failing.node, ast.expr) else [])
+    found = [(node, path, tracer) for node in nodes for path, tracer in held_tracers(failing.value(node))]
+    strangers = [each for each in found if id(jax_internals.trace_of(each[2])) not in living]
+    return next(iter(strangers or found), (None, "", None))
 
 
 def _argument(store: Store | None, leaked: ast.expr | None) -> str:
@@ -85,31 +142,140 @@ def _created(failing: Failing) -> Span | None:
     if match is None:
         return None
     line, column = int(match[2]), int(match[3] or 0)
-    return Span(match[1], line, column, line, column)
+    statement = source.statement_at(match[1], line, column)
+    return span_of(match[1], statement) if statement is not None else Span(match[1], line, column, line, column)
 
 
-def _culprit(failing: Failing, leaked: ast.expr | None, function: str) -> Store | None:
-    """The statement that stored the tracer: into what was used, or else anywhere in the traced function."""
-    holder = root_name(leaked) if leaked is not None else ""
-    inner = failing.site.function.rpartition(".")[2] == "<lambda>"
-    found = [store for file in reversed(failing.files) for store in stores(file)]
-    named = [store for store in found if store.owner == function] if function else found
-    into = [store for store in named if store.holder == holder]
-    if not into and inner and leaked is not None:
-        into = [store for store in named if store.value is not None and holder in loaded(store.value)]
-    if not into and not function:
-        return None
-    return next(iter(into or named), None)
+def _culprit(failing: Failing, leak: _Leak) -> Store | None:
+    """The statement that stored the tracer: into what holds it now, or else the likeliest of the traced function."""
+    found = [store for file in reversed(failing.files) for store in stores(file) if not store.constant]
+    scored = [(_likeness(failing, leak, store), -at) for at, store in enumerate(found)]
+    score, at = max(scored, default=(0, 0))
+    return found[-at] if score >= (_LIKELY if leak.tracer is not None else _LIKELY - 1) else None
 
 
-def _how(store: Store, leaked: ast.expr | None, failing: Failing) -> str:
-    captured = isinstance(store.value, ast.Lambda) and leaked is not None
-    if captured and leaked is not None:
+_LIKELY = 3
+
+
+def _likeness(failing: Failing, leak: _Leak, store: Store) -> int:
+    """How much speaks for a statement: where the very tracer is held, it is that one of those that store there."""
+    held = [tracer for holder in _objects(failing, store) for _, tracer in held_tracers(holder)]
+    holds = any(tracer is leak.tracer for tracer in held) if leak.tracer is not None else bool(held)
+    leaked = leak.node
+    captured = isinstance(store.value, ast.Lambda) and leaked is not None and root_name(leaked) in loaded(store.value)
+    within = leak.made is not None and leak.made.file == store.file and _encloses(store.function, leak.made)
+    return (
+        4 * holds
+        + 2 * (store.owner == leak.function or captured)
+        + within
+        + (leaked is not None and root_name(leaked) == store.holder)
+        + (leaked is not None and _last_step(leaked) != "" and _last_step(leaked) in _last_steps(store))
+    )
+
+
+def _objects(failing: Failing, store: Store) -> list[Any]:
+    """What the name that a statement stores into stands for."""
+    for module in list(sys.modules.values()):
+        if attribute(module, "__file__") == store.file:
+            names = vars(module)
+            break
+    else:
+        names = {}
+        for site in reversed(failing.sites):
+            names |= site.scope.globals
+    if store.holder in ("self", "cls"):
+        return [value for value in list(names.values()) if _has_method(type(value), store)]
+    if store.default:
+        function: Any = names.get(store.owner)
+        while "__wrapped__" in instance_dict(function):
+            function = instance_dict(function)["__wrapped__"]
+        return [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+    return [names[store.holder]] if store.holder in names else []
+
+
+def _encloses(function: ast.AST, span: Span) -> bool:
+    return getattr(function, "lineno", 0) <= span.line <= getattr(function, "end_lineno", 0)
+
+
+def _last_step(node: ast.expr) -> str:
+    """`.cache`, `['loss']`: what the value is called in its container."""
+    match node:
+        case ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return key
+    return ""
+
+
+def _last_steps(store: Store) -> set[str]:
+    match store.statement:
+        case ast.Assign(targets=targets):
+            return {_last_step(target) for target in targets}
+        case ast.AugAssign(target=target):
+            return {_last_step(target)}
+        case ast.Call(keywords=keywords, args=args):
+            return {word.arg for word in keywords if word.arg} | {
+                key.value for key in args if isinstance(key, ast.Constant) and isinstance(key.value, str)
+            }
+    return set()
+
+
+def _cached(failing: Failing, leaked: ast.expr | None) -> Function | None:
+    """The user's function whose cache handed out the tracer: `functools.cache`, `lru_cache`, `cached_property`."""
+    match leaked:
+        case ast.Call(func=called):
+            value = failing.scope.get(called)
+            return function_from(value) if hasattr(value, "cache_info") else None
+        case ast.Attribute(value=owner, attr=name):
+            made = class_attribute(type(failing.scope.get(owner)), name)
+            return function_from(made.func) if isinstance(made, functools.cached_property) else None
+    return None
+
+
+def _at_compile_time(failing: Failing, cache: Function) -> returning.Fix:
+    """The cached function with its body evaluated at once, whatever is being traced."""
+    if not isinstance(cache.node, ast.FunctionDef):
+        return "", None
+    first, last = cache.node.body[0], cache.node.body[-1]
+    begin, end = cache.span_of(first), cache.span_of(last)
+    block = text(*cache.node.body)
+    now = f"with {alias(failing.scope, 'jax')}.ensure_compile_time_eval():"
+    return f"{now}\n{indented(block)}", Span(begin.file, begin.line, begin.column, end.end_line, end.end_column)
+
+
+def _first_line(store: Store) -> str:
+    return store.text.splitlines()[0]
+
+
+_LATER = (
+    "Return the value instead of storing it; or `jax.debug.callback` stores it when the program runs, which may be "
+    "later: `jax.effects_barrier()` waits for it."
+)
+
+
+def _how(failing: Failing, store: Store | None, leak: _Leak, cache: Function | None, fix: str) -> str:
+    if cache is not None:
         return (
-            f"`{failing.text(leaked)}` of `{store.owner}` is kept by the closure of the lambda that "
-            f"`{store.text.splitlines()[0]}` stored in `{store.holder}`: {_place(store)}.__closure__. "
+            f"`{cache.name}` was first called while {leak.by} traced {leak.owner}, and its cache keeps the tracer that "
+            "it returned then. `jax.ensure_compile_time_eval` makes a value of it."
         )
-    return f"`{store.text.splitlines()[0]}` in `{store.owner}` put it into `{store.holder}`, which outlives the call. "
+    scan = " Both functions may be under one jit: it is the loop's body that it escaped from."
+    loop = scan if leak.by in _LOOPS else ""
+    if store is None:
+        return f"It was kept by a side effect of the traced function. Return the value instead of storing it.{loop}"
+    if isinstance(store.value, ast.Lambda) and leak.node is not None:
+        return (
+            f"`{failing.text(leak.node)}` of `{store.owner}` is kept by the closure of the lambda that "
+            f"`{_first_line(store)}` stored in `{store.holder}`: {_place(store)}.__closure__. Store it outside of the "
+            "traced function."
+        )
+    where = "its default value" if store.default else f"`{store.holder}`"
+    once = " (which is made once, with the function)" if store.default else ""
+    return (
+        f"`{_first_line(store)}` in `{store.owner}` put it into {where}{once}, which outlives the call. "
+        + (_LATER if "debug.callback(" in fix else "Return the value instead of storing it.")
+        + loop
+    )
 
 
 def _place(store: Store) -> str:
@@ -147,17 +313,37 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
 
 
 def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, list[str]]]:
-    """Functions with a custom derivative, defined inside another function whose variables they read."""
+    """Functions with a custom derivative, defined inside another function whose variables they or their rules read."""
     tree = source.tree(file)
     for outer in ast.walk(tree) if tree is not None else ():
         if isinstance(outer, ast.FunctionDef):
+            defined = [each for each in ast.walk(outer) if isinstance(each, ast.FunctionDef) and each is not outer]
+            functions = {each.name for each in defined}
             names = {arg.arg for arg in outer.args.args} | set(stored(*outer.body))
-            for inner in ast.walk(outer):
-                if isinstance(inner, ast.FunctionDef) and inner is not outer and _is_custom(inner):
-                    own = {arg.arg for arg in inner.args.args} | set(stored(*inner.body)) | {inner.name}
-                    captured = sorted((loaded(inner) & names) - own)
-                    if captured:
-                        yield file, inner, captured
+            for inner in filter(_is_custom, defined):
+                rules = _rules_of(outer, inner, defined)
+                read = {name for each in [inner, *rules] for name in (loaded(each) & names) - _own_names(each)}
+                if captured := sorted(read - functions):
+                    yield file, inner, captured
+
+
+def _rules_of(outer: ast.FunctionDef, inner: ast.FunctionDef, defined: list[ast.FunctionDef]) -> list[ast.AST]:
+    """What `f.defvjp(forward, backward)` is given, and functions decorated by `f.defjvp`."""
+    found: list[ast.AST] = []
+    for node in ast.walk(outer):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="defvjp" | "defjvp" | "defjvps"), args=args):
+                given = {arg.id for arg in args if isinstance(arg, ast.Name)}
+                if name == inner.name:
+                    found += [arg for arg in args if isinstance(arg, ast.Lambda)]
+                    found += [each for each in defined if each.name in given]
+    marked = f"{inner.name}.def"
+    return found + [each for each in defined if any(marked in text(decorator) for decorator in each.decorator_list)]
+
+
+def _own_names(function: Any) -> set[str]:
+    body = function.body if isinstance(function.body, list) else []
+    return {arg.arg for arg in function.args.args} | set(stored(*body)) | {getattr(function, "name", "")}
 
 
 def _is_custom(function: ast.FunctionDef) -> bool:
@@ -178,9 +364,7 @@ def state_from_outside(failing: Failing) -> Cause | None:
     definition = failing.site.definition
     fix, replaces = "", None
     if root and isinstance(definition, ast.FunctionDef):
-        arguments = ", ".join([root, *(arg.arg for arg in definition.args.args)])
-        fix = f"def {definition.name}({arguments}):"
-        replaces = _header(failing.site.file, definition)
+        fix, replaces = _taken(failing.site, definition, root)
     spelled = failing.text(target) if target is not None else "a variable"
     return Cause(
         title=f"`{spelled}` belongs to `{root}`, which lives outside the transformed function",
@@ -199,6 +383,21 @@ def _changed(failing: Failing) -> ast.expr | None:
                 target = target.value
             return target
     return None
+
+
+def _taken(site: Site, definition: ast.FunctionDef, root: str) -> tuple[str, Span | None]:
+    """The function with the module as its first argument, and its calls with it; empty where it is used otherwise."""
+    uses = [node for node in ast.walk(site.tree or definition) if isinstance(node, ast.Name)]
+    uses = [node for node in uses if node.id == definition.name and isinstance(node.ctx, ast.Load)]
+    calls = [node for node in ast.walk(site.tree or definition) if isinstance(node, ast.Call) and node.func in uses]
+    if not calls or len(calls) < len(uses):
+        return "", None
+    arguments = ast.unparse(ast.arguments([], [ast.arg(root)], None, [], [], None, []))
+    given = ast.unparse(definition.args)
+    header = f"def {definition.name}({', '.join(filter(None, [arguments, given]))}):"
+    changed = [ast.Call(node.func, [ast.Name(root), *node.args], node.keywords) for node in calls]
+    edits = [(site.span_of(node), text(new)) for node, new in zip(calls, changed, strict=True)]
+    return merged([(_header(site.file, definition), header), *edits])
 
 
 def _header(file: str, definition: ast.FunctionDef) -> Span:
@@ -221,14 +420,14 @@ def tracer_kept(observed: Observed) -> Iterator[Cause]:
     """
     failed = observed.failure.findings if observed.failure is not None else ()
     explained = any(finding.rule == "leaked-tracer" for finding in failed)
-    found = () if explained else [store for file in observed.files for store in stores(file)]
+    found = () if explained else [store for file in observed.files for store in stores(file) if not store.constant]
     looked: set[str] = set()
     for store in reversed(found):
         for name, value in _holders(observed, store):
             kept = next(tracers(value), None) if name not in looked else None
             looked.add(name)
             if kept is not None:
-                yield _kept(store, name + kept[0], kept[1])
+                yield _kept(store, name + kept[0], kept[1], returning.fix(store, observed.files))
 
 
 def _holders(observed: Observed, store: Store) -> list[tuple[str, Any]]:
@@ -246,13 +445,12 @@ def _has_method(cls: type, store: Store) -> bool:
     return isinstance(method, FunctionType) and method.__code__.co_filename == store.file
 
 
-def _kept(store: Store, path: str, aval: str) -> Cause:
-    fix, replaces = returning.fix(store.file, store.function, store.statement, "jit")
+def _kept(store: Store, path: str, aval: str, fix: returning.Fix) -> Cause:
     return Cause(
         title=f"`{path}` holds a leaked tracer ({aval})",
         explanation=f"`{store.text.splitlines()[0]}` in `{store.owner}` stored it while that was traced; the line does "
         "not run again when the compiled program does. Using it raises UnexpectedTracerError: return it instead.",
         span=store.span,
-        fix=fix,
-        replaces=replaces,
+        fix=fix[0],
+        replaces=fix[1],
     )

@@ -1,11 +1,10 @@
 """Functions that draw or read while they are traced, rewritten to take a key, or what they read, as an argument."""
 
 import ast
-import copy
 from typing import Any
 
 from jaxmagic.core.rules.ran import Ran
-from jaxmagic.core.rules.rewrite import add_parameters, call, text
+from jaxmagic.core.rules.rewrite import add_parameters, call, copied, text
 from jaxmagic.records import Span
 
 _SAME = {
@@ -38,7 +37,7 @@ def with_key(piece: Ran, names: dict[int, str], calls: list[ast.Call]) -> tuple[
         return "", None
     keys = ["key"] if len(calls) == 1 else [f"key{number}" for number in range(1, len(calls) + 1)]
     memo: dict[int, Any] = {}
-    changed = copy.deepcopy(piece.node, memo)
+    changed = copied(piece.node, memo=memo)
     swaps = {}
     for node, key in zip(calls, keys, strict=True):
         twin = _twin(node, names[id(node)], key)

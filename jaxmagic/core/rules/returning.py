@@ -1,88 +1,245 @@
-"""Functions that store a value outside, rewritten to return it."""
+"""Functions that store a value outside while they are traced, rewritten to return it and store it after the call."""
 
 import ast
-import copy
+from collections.abc import Collection, Iterator
 
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.rewrite import Edit, call, copied, indented, merged, replaced, text, with_decorators
+from jaxmagic.core.rules.stores import Store, spelled_jit, stores
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import path_to
+from jaxmagic.core.source.nodes import loaded, path_to, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
 Fix = tuple[str, Span | None]
 
+_NONE: Fix = ("", None)
 
-def fix(file: str, function: ast.FunctionDef | ast.Lambda, store: ast.AST, by: str) -> Fix:
-    """The function with its value returned beside the result; empty where that can't be done by syntax alone.
+
+def fix(store: Store, files: Collection[str] = ()) -> Fix:
+    """The function with what it stores returned, and stored where it is called; empty where syntax alone can't tell.
+
+    A jitted function becomes two: the traced one, and one of the old name that calls it and stores. The calls of one
+    that is differentiated or mapped are changed beside it, where they stand in the same file. Otherwise the host
+    stores the value when the program runs.
 
     Args:
-        file: Where the function stands.
-        function: The traced function.
-        store: The statement (or call) in it that stores the value.
-        by: The transformation: what scan's body stores becomes the output of each step.
+        store: The statement.
+        files: Others of the user's, where the function may be called too.
     """
-    tree = source.tree(file)
+    function, tree = store.function, source.tree(store.file)
     if tree is None or not isinstance(function, ast.FunctionDef):
-        return "", None
-    if by == "scan":
-        return _as_scan_output(file, tree, function, store)
-    return _returned(file, function, store, by)
+        return _NONE
+    together = [each for each in stores(store.file) if each.function is function and not each.constant]
+    if any(spelled_jit(decorator) for decorator in function.decorator_list):
+        return _wrapped(store.file, function, together)
+    if (collected := _as_scan_output(store.file, tree, function, store.statement))[0]:
+        return collected
+    elsewhere = any(_reads(file, function.name) for file in files if file != store.file)
+    changed = _NONE if elsewhere else _at_calls(store.file, tree, function, together)
+    return changed if changed[0] else _when_it_runs(store, tree)
 
 
-def _returned(file: str, function: ast.FunctionDef, store: ast.AST, by: str) -> Fix:
-    value = _value(store)
-    body = [copy.deepcopy(statement) for statement in function.body if not _is(statement, store, keep_assigned=True)]
-    shared = [name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names]
-    body = [statement for statement in body if not isinstance(statement, ast.Global)]
-    if value is None or not body or not isinstance(body[-1], ast.Return) or body[-1].value is None:
-        return "", None
+def _reads(file: str, name: str) -> bool:
+    tree = source.tree(file)
+    return tree is not None and name in loaded(tree)
+
+
+# ---------------------------------------------------------------------------------- the traced function
+
+
+def _wrapped(file: str, function: ast.FunctionDef, found: list[Store]) -> Fix:
+    """`traced_f`, which returns what is stored, and `f`, which stores it."""
+    traced = _returning(function, found)
+    if traced is None:
+        return _NONE
+    inner, names, kept = traced
+    inner.name = f"traced_{function.name}"
+    arguments = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    method = arguments[:1] == ["self"]
+    positional = [arg.arg for arg in (*inner.args.posonlyargs, *inner.args.args)][method:]
+    given = ", ".join([*positional, *(f"{arg.arg}={arg.arg}" for arg in inner.args.kwonlyargs)])
+    called = f"{'self.' if method else ''}{inner.name}({given})"
+    result = "result" if "result" not in arguments else "returned"
+    lines = [f"global {', '.join(shared)}"] if (shared := _shared(function)) else []
+    lines.append(f"{', '.join([result, *names])} = {called}" if names else f"{result} = {called}")
+    lines += [*kept, f"return {result}"]
+    outer = copied(function)
+    outer.decorator_list, outer.body = [], [ast.Pass()]
+    head = text(outer).rpartition("\n")[0] or text(outer)
+    body = "\n".join(lines)
+    return f"{text(inner)}\n\n{head}\n{indented(body)}", with_decorators(file, function)
+
+
+def _returning(function: ast.FunctionDef, found: list[Store]) -> tuple[ast.FunctionDef, list[str], list[str]] | None:
+    """The function with the stored values beside its result, their names, and the statements that store them.
+
+    Statements that only keep a closure over arguments go outside as they are.
+    """
+    body, names, kept, values = list(function.body), [], [], []
+    if not body or not isinstance(body[-1], ast.Return) or body[-1].value is None or _returns(function) > 1:
+        return None
+    if function.args.vararg or function.args.kwarg or any(isinstance(node, ast.Nonlocal) for node in _own(function)):
+        return None
     result = body[-1].value
-    body[-1] = ast.Return(ast.Tuple([result, value]))
-    arguments = copy.deepcopy(function.args)
-    arguments.args = [*arguments.args, *(ast.arg(name) for name in shared)]
-    changed = copy.copy(function)
-    changed.args, changed.body, changed.decorator_list = arguments, body, copy.deepcopy(function.decorator_list)
-    return f"{text(changed)}\n# {_call(changed, shared, by)}", _with_decorators(file, function)
+    for store in found:
+        position = next((at for at, statement in enumerate(body) if _is(statement, store.statement)), None)
+        if position is None:
+            return None
+        if isinstance(store.value, ast.Lambda):
+            if loaded(store.value.body) & set(stored(*function.body)):
+                return None
+            kept.append(text(copied(store.statement)))
+            del body[position]
+            continue
+        if store.target_name:  # a global: the name goes on as a local of the traced function
+            names.append(store.target_name)
+            values.append(ast.Name(store.target_name))
+            continue
+        if (
+            store.value is None
+            or store.default
+            or _has_text(store.value)
+            or store.holder in loaded(ast.Module(body[position + 1 :], [])) - {"self"}
+        ):
+            return None
+        name = store.value.id if isinstance(store.value, ast.Name) else "stored"
+        if name in names or name == "result":
+            name = f"{name}_{len(names)}"
+        names.append(name)
+        values.append(store.value)
+        kept.append(text(replaced(store.statement, store.value, ast.Name(name))))
+        del body[position]
+    body = [statement for statement in body if not isinstance(statement, ast.Global)]
+    body[-1] = ast.Return(ast.Tuple([result, *values])) if values else ast.Return(result)
+    changed = copied(function)
+    changed.body = copied(body)
+    read = [name for name in _shared(function) if _read_before_written(name, function.body)]
+    changed.args.args = [*changed.args.args, *(ast.arg(name) for name in read)]
+    return changed, names, kept
 
 
-def _call(function: ast.FunctionDef, shared: list[str], by: str) -> str:
-    """How to call it now."""
-    given = ", ".join(arg.arg for arg in function.args.args)
-    extra = ", ".join(shared) or "extra"
-    if by == "grad":
-        return f"call it as: gradient, {extra} = jax.grad({function.name}, has_aux=True)({given})"
-    if by == "vmap":
-        return f"call it as: result, {extra} = jax.vmap({function.name})({given})"
-    return f"call it as: result, {extra} = {function.name}({given})"
+def _has_text(value: ast.expr) -> bool:
+    """Whether strings are in what is stored: a traced function can't return them."""
+    inside = [value]
+    if isinstance(value, ast.Tuple | ast.List):
+        inside = value.elts
+    elif isinstance(value, ast.Dict):
+        inside = value.values
+    return any(isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", None), str) for part in inside)
 
 
-def _value(store: ast.AST) -> ast.expr | None:
-    """What is stored: the appended value, or the global's own name."""
-    match store:
-        case ast.Call(args=[*_, value]):
-            return copy.deepcopy(value) if not isinstance(value, ast.Lambda) else None
-        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_])] | [ast.Name(id=name)]):
-            return ast.Name(name, ast.Load())
-        case ast.Assign(value=value) if not isinstance(value, ast.Lambda):
-            return copy.deepcopy(value)
-    return None
+def _returns(function: ast.FunctionDef) -> int:
+    return sum(isinstance(node, ast.Return) for node in _own(function))
 
 
-def _is(statement: ast.stmt, store: ast.AST, *, keep_assigned: bool) -> bool:
-    """Whether it is the storing statement; an assignment to a name stays, as the name goes on as a local."""
-    if (
-        keep_assigned
-        and isinstance(store, ast.Assign)
-        and not isinstance(store.targets[0], ast.Subscript | ast.Attribute)
-    ):
-        return False
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield child
+            yield from _own(child)
+
+
+def _shared(function: ast.FunctionDef) -> list[str]:
+    return [name for node in _own(function) if isinstance(node, ast.Global) for name in node.names]
+
+
+def _read_before_written(name: str, body: list[ast.stmt]) -> bool:
+    for statement in body:
+        if name in loaded(statement) or (isinstance(statement, ast.AugAssign) and name in stored(statement)):
+            return True
+        if name in stored(statement):
+            return False
+    return False
+
+
+def _is(statement: ast.stmt, store: ast.AST) -> bool:
     return statement is store or (isinstance(statement, ast.Expr) and statement.value is store)
 
 
-def _with_decorators(file: str, function: ast.FunctionDef) -> Span:
-    span = span_of(file, function)
-    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
-    return Span(file, first, function.col_offset, span.end_line, span.end_column)
+def _when_it_runs(store: Store, tree: ast.Module) -> Fix:
+    """`seen.append(a)` as `jax.debug.callback(seen.append, a)`."""
+    node, value = store.statement, store.value
+    if value is None or store.default or _has_text(value) or isinstance(value, ast.Lambda):
+        return _NONE
+    match node:
+        case ast.Call(func=function, args=[_], keywords=[]):
+            later: ast.expr = function
+        case ast.Call():
+            later = _taking(replaced(node, value, ast.Name("stored")))
+        case ast.Assign(targets=[ast.Subscript(value=holder, slice=key)]):
+            later = _taking(ast.Call(ast.Attribute(holder, "__setitem__"), [key, ast.Name("stored")], []))
+        case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)]):
+            later = _taking(call("setattr", holder, ast.Constant(name), ast.Name("stored")))
+        case _:
+            return _NONE
+    imported = "jax" in {name.asname or name.name for each in ast.walk(tree) for name in _imports(each)}
+    shown = text(call("jax.debug.callback", later, value))
+    return shown if imported else f"import jax\n{shown}", span_of(store.file, node)
+
+
+def _imports(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.Import) else []
+
+
+def _taking(body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [ast.arg("stored")], None, [], [], None, []), body)
+
+
+# ---------------------------------------------------------------------------------- its calls
+
+
+def _at_calls(file: str, tree: ast.Module, function: ast.FunctionDef, found: list[Store]) -> Fix:
+    """`g = jax.grad(loss)(w)` as `g, a = jax.grad(loss, has_aux=True)(w)`, followed by the store."""
+    traced = _returning(function, found)
+    if traced is None or _shared(function):
+        return _NONE
+    inner, names, kept = traced
+    calls = [_changed_call(statement, function.name, names, kept) for statement in _calling(tree, function)]
+    if not calls or any(changed is None for changed in calls) or not names:
+        return _NONE
+    edits: list[Edit] = [(with_decorators(file, function), text(inner))]
+    edits += [(span_of(file, statement), code) for statement, code in filter(None, calls)]
+    return merged(edits)
+
+
+def _calling(tree: ast.Module, function: ast.FunctionDef) -> list[ast.stmt]:
+    """Statements that read the function's name, the function itself left out."""
+    inside = set(ast.walk(function))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == function.name and node not in inside:
+            found += [each for each in path_to(tree, node) if isinstance(each, ast.stmt)][:1]
+    return list(dict.fromkeys(found))
+
+
+def _changed_call(statement: ast.stmt, name: str, names: list[str], kept: list[str]) -> tuple[ast.stmt, str] | None:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Call(args=[ast.Name(id=given), *_]) as made) as called) if given == name:
+            target = "_"
+        case ast.Assign(
+            targets=[target_node], value=ast.Call(func=ast.Call(args=[ast.Name(id=given), *_]) as made) as called
+        ) if given == name:
+            target = text(target_node)
+        case _:
+            return None
+    transform = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
+    stored_names = ", ".join(names)
+    if transform in ("grad", "jacrev", "jacfwd", "hessian"):
+        target = f"{target}, {stored_names if len(names) == 1 else f'({stored_names})'}"
+    elif transform == "value_and_grad" and "," in target:
+        loss, _, gradient = target.strip("()").partition(",")
+        target = f"({loss}, {stored_names if len(names) == 1 else f'({stored_names})'}), {gradient.strip()}"
+    elif transform == "vmap":
+        target = f"{target}, {stored_names}"
+    else:
+        return None
+    if transform != "vmap":
+        made = ast.Call(made.func, made.args, [*made.keywords, ast.keyword("has_aux", ast.Constant(True))])
+    changed = ast.Call(made, called.args, called.keywords)
+    return statement, "\n".join([f"{target} = {text(changed)}", *kept])
+
+
+# ---------------------------------------------------------------------------------- bodies of scans
 
 
 def _as_scan_output(file: str, tree: ast.AST, body: ast.FunctionDef, store: ast.AST) -> Fix:
@@ -90,9 +247,11 @@ def _as_scan_output(file: str, tree: ast.AST, body: ast.FunctionDef, store: ast.
     outer = next((node for node in path_to(tree, body)[1:] if isinstance(node, ast.FunctionDef)), None)
     match store:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="append"), args=[value]) if outer is not None:
-            changed = _Collector(holder, body.name, store, value).visit(copy.deepcopy(outer))
-            return text(ast.fix_missing_locations(changed)), _with_decorators(file, outer)
-    return "", None
+            collector = _Collector(holder, body.name, store, value)
+            changed = collector.visit(copied(outer))
+            if collector.done == {"output", "result"}:
+                return text(ast.fix_missing_locations(changed)), with_decorators(file, outer)
+    return _NONE
 
 
 class _Collector(ast.NodeTransformer):
@@ -101,6 +260,7 @@ class _Collector(ast.NodeTransformer):
     def __init__(self, holder: str, body: str, store: ast.AST, value: ast.expr) -> None:
         self.holder, self.body, self.value = holder, body, value
         self.stored = ast.dump(store)
+        self.done: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
@@ -114,7 +274,8 @@ class _Collector(ast.NodeTransformer):
     def _with_output(self, statement: ast.stmt) -> ast.stmt:
         match statement:
             case ast.Return(value=ast.Tuple(elts=[carry, ast.Constant(value=None)])):
-                return ast.Return(ast.Tuple([carry, copy.deepcopy(self.value)]))
+                self.done.add("output")
+                return ast.Return(ast.Tuple([carry, copied(self.value)]))
         return statement
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
@@ -126,6 +287,7 @@ class _Collector(ast.NodeTransformer):
                 targets=[ast.Tuple(elts=[carry, ast.Name()])], value=ast.Call(args=[ast.Name(id=name), *_])
             ):
                 if name == self.body:
+                    self.done.add("result")
                     node.targets = [ast.Tuple([carry, ast.Name(self.holder, ast.Store())], ast.Store())]
         return node
 

@@ -1,16 +1,22 @@
 """Fixes are made from the user's own syntax: a copy of the tree, some nodes put in the place of others."""
 
 import ast
-import copy
 import textwrap
 from types import ModuleType
 from typing import Any
 
 from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.failures.sites import Site
+from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.core.source.texts import lines_of
 from jaxmagic.records import Span
+
+Edit = tuple[Span, str]
+"""A piece of the source, and what is to stand there."""
+
+_LONGEST = 60
+"""Lines of a fix that changes several places."""
 
 _USUAL = {"jax.numpy": "jnp", "jax": "jax", "jax.lax": "jax.lax", "numpy": "np"}
 
@@ -33,27 +39,35 @@ def expression(text: str) -> ast.expr:
 
 def call(function: str, *args: ast.AST, **kwargs: ast.AST) -> ast.Call:
     """`function(args…)`, the arguments being nodes of the user's."""
-    keywords = [ast.keyword(name, _copied(value)) for name, value in kwargs.items()]
-    return ast.Call(expression(function), [_copied(arg) for arg in args], keywords)
+    keywords = [ast.keyword(name, copied(value)) for name, value in kwargs.items()]
+    return ast.Call(expression(function), [copied(arg) for arg in args], keywords)
 
 
-def _copied(node: Any) -> Any:
-    return copy.deepcopy(node)
+def copied(node: Any, swaps: dict[int, ast.AST] | None = None, memo: dict[int, Any] | None = None) -> Any:
+    """A copy of a tree.
+
+    Only what belongs to the syntax is copied: a node of a file also knows its parent, and so the whole file.
+
+    Args:
+        node: A node, a list of them, or a field of one.
+        swaps: What is to stand in the place of some nodes, by their identity.
+        memo: Takes the copy of each node, by the node's identity.
+    """
+    if isinstance(node, list):
+        return [copied(part, swaps, memo) for part in node]
+    if not isinstance(node, ast.AST) or id(node) in (swaps or ()):
+        return node if swaps is None else swaps.get(id(node), node)
+    fields = {name: copied(value, swaps, memo) for name, value in ast.iter_fields(node)}
+    places = {name: getattr(node, name) for name in node._attributes if hasattr(node, name)}
+    made = type(node)(**fields, **places)
+    if memo is not None:
+        memo[id(node)] = made
+    return made
 
 
 def replaced(tree: ast.AST, old: ast.AST, new: ast.AST) -> Any:
     """A copy of `tree` with `new` where `old` stands."""
-    memo: dict[int, Any] = {}
-    copied = copy.deepcopy(tree, memo)
-    return _Swap(memo[id(old)], new).visit(copied)
-
-
-class _Swap(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self.old, self.new = old, new
-
-    def visit(self, node: ast.AST) -> Any:
-        return self.new if node is self.old else super().visit(node)
+    return copied(tree, {id(old): new})
 
 
 def with_parameters(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> tuple[str, Span]:
@@ -113,3 +127,38 @@ def straight(block: list[ast.stmt]) -> bool:
                 continue
         return False
     return True
+
+
+def with_decorators(file: str, function: ast.FunctionDef) -> Span:
+    """A function from its first decorator on."""
+    span = span_of(file, function)
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+    return Span(file, first, function.col_offset, span.end_line, span.end_column)
+
+
+def merged(edits: list[Edit]) -> tuple[str, Span | None]:
+    """Several changes of one file as one: the text from the first to the last of them, as it is to read.
+
+    Empty where they are far apart, or in several files.
+    """
+    edits = sorted(edits, key=lambda edit: (edit[0].line, edit[0].column))
+    first, last = edits[0][0], edits[-1][0]
+    if any(span.file != first.file for span, _ in edits) or last.end_line - first.line >= _LONGEST:
+        return "", None
+    whole = Span(first.file, first.line, first.column, last.end_line, last.end_column)
+    lines = [line.rstrip("\n").encode() for line in source.lines_of(first.file)[: last.end_line]]
+    margin = _margin(lines[first.line - 1])
+    for span, code in reversed(edits):
+        inner = _margin(lines[span.line - 1])
+        begin, *rest = code.split("\n")
+        new = "\n".join([begin, *(inner + line if line else line for line in rest)]).encode()
+        before, after = lines[span.line - 1][: span.column], lines[span.end_line - 1][span.end_column :]
+        lines[span.line - 1 : span.end_line] = (before + new + after).split(b"\n")
+    tail = len(source.lines_of(first.file)[last.end_line - 1].encode().rstrip(b"\n")) - last.end_column
+    text_of = b"\n".join(lines[first.line - 1 :])
+    text_of = text_of[first.column : len(text_of) - tail]
+    return "\n".join(line.removeprefix(margin) for line in text_of.decode().split("\n")), whole
+
+
+def _margin(line: bytes) -> str:
+    return " " * (len(line) - len(line.lstrip()))
