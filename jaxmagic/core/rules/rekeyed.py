@@ -56,7 +56,7 @@ def with_argument(piece: Ran, node: ast.expr, name: str) -> tuple[str, Span | No
     if not isinstance(piece.node, ast.FunctionDef) or name in piece.local:
         return "", None
     memo: dict[int, Any] = {}
-    changed = copy.deepcopy(piece.node, memo)
+    changed = copied(piece.node, memo=memo)
     _Swaps({id(memo[id(node)]): ast.Name(name, ast.Load())}).visit(changed)
     add_parameters(changed.args, [name])
     return f"{text(changed)}\n# {name} = {piece.text(node)}, at each call: {_called(changed)}", _whole(piece)

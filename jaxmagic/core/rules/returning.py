@@ -40,8 +40,12 @@ def fix(store: Store, files: Collection[str] = ()) -> Fix:
 
 
 def _reads(file: str, name: str) -> bool:
+    """Whether a file reads a name that it does not make itself."""
     tree = source.tree(file)
-    return tree is not None and name in loaded(tree)
+    if tree is None or name not in loaded(tree):
+        return False
+    made = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return name not in made | set(stored(tree))
 
 
 # ---------------------------------------------------------------------------------- the traced function

@@ -72,7 +72,7 @@ def replaced(tree: ast.AST, old: ast.AST, new: ast.AST) -> Any:
 
 def with_parameters(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> tuple[str, Span]:
     """The header of a `def` with further parameters, and its place; after defaults they are keywords only."""
-    changed = copy.deepcopy(node)
+    changed = copied(node)
     add_parameters(changed.args, names)
     changed.body, changed.decorator_list = [ast.Pass()], []
     return text(changed).rpartition("\n")[0], _header(file, node)

@@ -24,7 +24,7 @@ def test_a_global_key_is_blamed_on_the_line_that_overwrote_it():
 
 @pytest.mark.parametrize(
     ("name", "transform", "call"),
-    [("loss", "grad", "jax.grad(loss)(jnp.ones(3))"), ("square", "vmap", "jax.vmap(square)(jnp.ones((2, 3)))")],
+    [("energy", "grad", "jax.grad(energy)(jnp.ones(3))"), ("square", "vmap", "jax.vmap(square)(jnp.ones((2, 3)))")],
 )
 def test_a_list_filled_under_grad_or_vmap_is_found_though_jax_names_no_line(name: str, transform: str, call: str):
     program = failed(
