@@ -21,11 +21,17 @@ from jaxmagic.core import host_callback
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.core.rules import RuleInfo, rules
+from jaxmagic.core.tapping import Tapping
+from jaxmagic.core.taps.taps import TapOptions
 from jaxmagic.records import Finding
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "rules"
 EXAMPLES = HERE / "examples"
+_WATCHED = re.compile(r"# %%jaxtap --when (\w+)\n")
+"""The first line of an example that is to be run under that magic instead of `%%jaxtrace`."""
+
+_PLAIN = Options(hlo=False)
 _SECONDS = re.compile(r" \([\d.e-]+ s\)")
 
 _KINDS = {
@@ -46,6 +52,7 @@ _KINDS = {
     "host": "Callbacks and prints",
     "printing": "Callbacks and prints",
     "nonfinite": "Numbers",
+    "nans": "Numbers",
     "precision": "Numbers",
     "layers": "Shapes",
     "shapes": "Shapes",
@@ -71,7 +78,9 @@ def diagnosis(rule: RuleInfo) -> Finding | None:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = {"__name__": "__main__"}
     jax.clear_caches()
-    recording = Recording(Options(hlo=False), Cells(namespace=names))
+    cells = Cells(namespace=names)
+    watched = _WATCHED.match(text)
+    recording = Tapping([], TapOptions(when=watched[1]), cells=cells) if watched else Recording(_PLAIN, cells)
     error = None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), _loaded(rule):
         recording.start()

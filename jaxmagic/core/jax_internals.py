@@ -388,6 +388,37 @@ def unspecified_sharding() -> Any:
     return _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
 
 
+def bind(equation: Any, operands: list[Any]) -> list[Any]:
+    """What an equation computes of these operands, as a list; it may be traced."""
+    primitive, bound = equation.primitive, equation.primitive.get_bind_params(equation.params)
+    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair until JAX 0.8
+    with equation.ctx.manager:
+        answer = primitive.bind(*functions, *operands, **parameters)
+    return list(answer) if primitive.multiple_results else [answer]
+
+
+def name_stack_of(equation: Any) -> str:
+    """Scopes and transformations that an equation was staged under: `vmap(transpose(jvp(mlp)))`."""
+    return str(equation.source_info.name_stack)
+
+
+def name_stack_here() -> str:
+    """The same for an operation that runs now."""
+    return str(_source_info_util.current().name_stack)
+
+
+def sizes_of_vmaps(frame: Any) -> tuple[int, ...]:
+    """Sizes of the axes that the operation which a frame runs was vmapped over without jit, outermost first."""
+    sizes = []
+    while frame is not None:
+        if frame.f_code.co_name == "process_primitive":
+            trace = frame.f_locals.get("self")
+            if type(trace).__name__ == "BatchTrace":
+                sizes.append(int(trace.axis_data.size))
+        frame = frame.f_back
+    return tuple(sizes)
+
+
 def traceback_of(equation: Any) -> Any:
     """JAX's own traceback of where an equation was staged; None for anything that isn't an equation."""
     return getattr(getattr(equation, "source_info", None), "traceback", None)
@@ -414,6 +445,11 @@ def is_of_current_program(tracer: Any) -> bool:
 def here() -> Any:
     """The traceback that JAX would give to an equation staged now; it refers to code, not to frames."""
     return _source_info_util.current().traceback
+
+
+def stack_of(traceback: Any) -> Any:
+    """The code and offset of each frame of a traceback: equal for two operations of the same place and callers."""
+    return tuple((id(code), offset) for code, offset in zip(*traceback.raw_frames(), strict=True))
 
 
 def as_if_at(traceback: Any) -> Any:

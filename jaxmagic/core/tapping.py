@@ -8,6 +8,7 @@ import msgspec
 
 from jaxmagic.core import rules
 from jaxmagic.core.cells import Cells
+from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.session import Session
 from jaxmagic.core.sources import sources
 from jaxmagic.core.taps.delivery import TapStopped
@@ -82,6 +83,7 @@ class Tapping(Session):
         cells: Cells | None = None,
     ) -> None:
         super().__init__(title, modules, backend, cells)
+        self._asked = options.asked
         self._taps = Taps(names, options, self.policy, self.limits)
         self.tapped: Tapped | None = None
         """After `report`: the series for Python."""
@@ -105,15 +107,16 @@ class Tapping(Session):
         records = self.tried("tapped values", lambda: tuple(one.record(SAVED_ELEMENTS) for one in series), ())
         remarks = self.tried("remarks on what was asked for", self._taps.findings, ())
         report = self.ended(taps=records)
-        found = self.tried("findings", lambda: rules.observe(self._observed(report)), ())
-        report = self.with_sources(msgspec.structs.replace(report, findings=(*remarks, *found)))
+        causes = self.tried("where NaN came from", self._taps.causes, Causes())
+        found = self.tried("findings", lambda: rules.observe(self._observed(report, causes)), ())
+        report = self.with_sources(msgspec.structs.replace(report, findings=self.wanted((*remarks, *found))))
         self.error = None
         seconds = Seconds(self.total_s, tool=time.perf_counter() - began)
         report = msgspec.structs.replace(report, seconds=seconds, limits=self.limits.lines())
         self.tapped = Tapped(series, report)
         return report
 
-    def _observed(self, report: Report) -> rules.Observed:
+    def _observed(self, report: Report, causes: Causes) -> rules.Observed:
         """What rules can say of a run whose lines were not watched."""
         return rules.Observed(
             limits=self.limits,
@@ -121,4 +124,6 @@ class Tapping(Session):
             printed=report.printed,
             host_calls=tuple(self.host_calls),
             failure=report.failure,
+            causes=causes,
+            asked=self._asked,
         )

@@ -55,6 +55,7 @@ FAMILIES = (
     "buffers",
     "callbacks",
     "nonfinite",
+    "nans",
     "layers",
     "shapes",
     "frozen",

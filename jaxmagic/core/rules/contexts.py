@@ -14,6 +14,7 @@ from jaxmagic.core.failures.sites import Site, arguments_of, is_jax
 from jaxmagic.core.host_calls import Use
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.aliases import Alias
+from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span
 
@@ -179,5 +180,9 @@ class Observed:
     """From `Aliases.found()`."""
     host_calls: tuple[Use, ...] = ()
     """Uses of the old `host_callback`, as often as it was called."""
+    causes: Causes = field(default_factory=Causes)
+    """Where NaN and infinities came from, for a cell that was watched for them."""
+    asked: frozenset[str] = frozenset()
+    """The conditions that it was watched for: `nan`, `inf`."""
     failure: Failure | None = None
     """What ended the cell: a cause that explains it is not reported a second time."""

@@ -38,6 +38,8 @@ class Intake:
     def __init__(self, keep: Keep, wants: Callable[[Name], bool], limits: Limits) -> None:
         self.stopped: TapStopped | None = None
         self.interrupted = False
+        self.held = 0
+        """Deliveries of which the gate held, so far."""
         self._keep = keep
         self._wants = wants
         self._limits = limits
@@ -80,6 +82,8 @@ class Intake:
             KeyboardInterrupt: Ctrl-C came while the program ran.
         """
         now = time.perf_counter()
+        if delivery.gated and delivery.marks_of(arrays)[-1].any():
+            self.held += 1
         track = self._tracks.get(site) or self._track(site)
         if track is None:
             return

@@ -13,10 +13,13 @@ import numpy as np
 from jax import Array
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.aside import aside
 from jaxmagic.core.capture.ownership import subject_of
 from jaxmagic.core.identity import fresh
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines import frames
+from jaxmagic.core.nonfinite.origins import Causes, causes_of
+from jaxmagic.core.nonfinite.watch import Watch
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.taps.conditions import Condition, condition
 from jaxmagic.core.taps.delivery import Site, TapStopped
@@ -43,6 +46,7 @@ _CHEAP = 64
 """Elements that travel as fast as their statistics would, and are sent whole even with `keep="stats"`."""
 
 _MOST_TWINS = 1000
+_NONFINITE = frozenset(("nan", "inf"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,12 @@ class TapOptions:
     """Bytes of values kept."""
     ring: bool = False
     """Keep the last values on the device and read them in the end: for loops of more than a million steps."""
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The conditions, as text."""
+        conditions = (self.when, self.stop_when, self.alert)
+        return frozenset(each.text if isinstance(each, Condition) else each for each in conditions if each is not None)
 
     def __post_init__(self) -> None:
         if self.ring and (self.grad or self.when or self.stop_when or self.alert):
@@ -107,6 +117,7 @@ class Taps:
         self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False, what="tapped values")
         self._ring_tracks: list[RingTrack] = []
         self._twins: OrderedDict[tuple[int, bool], tuple[Any, Any]] = OrderedDict()
+        self._watch = Watch(self._alarms, policy.is_user, limits) if _NONFINITE & options.asked else None
         self._undo = ExitStack()
 
     # ------------------------------------------------------------------------------------------ lifetime
@@ -123,6 +134,9 @@ class Taps:
         for key, hook in hooks.items():
             if key in jax_internals.PIECES:
                 self._undo.enter_context(wrapped(key, hook))
+        if self._watch is not None:
+            self._watch.start()
+            self._undo.callback(self._watch.stop)
         self._undo.enter_context(marked_branches())
         self._intake.start()
         self._undo.callback(self._intake.stop)
@@ -155,6 +169,13 @@ class Taps:
     def stopped(self) -> TapStopped | None:
         """The circuit breaker's message, once the condition to stop on has held."""
         return self._intake.stopped
+
+    def causes(self) -> Causes:
+        """Where NaN and infinities came from, where the options ask for them; call once, after `stop`."""
+        if self._watch is None:
+            return Causes()
+        with aside():
+            return causes_of(self._watch, self._policy.is_user, self._limits)
 
     def unknown(self) -> dict[str, tuple[str, ...]]:
         """Names that were not found in any user function that ran, each with those like it."""
@@ -236,6 +257,12 @@ class Taps:
             raise
         finally:
             sys.settrace(tracer)
+
+    def _alarms(self) -> int:
+        """How many values came ashore because they were not finite."""
+        gate = condition(self._options.when)
+        gated = gate is not None and gate.text in _NONFINITE
+        return (self._intake.held if gated else 0) + (self._intake.stopped is not None)
 
     def _raise_if_failed(self) -> None:
         error = self._edits.take_error()

@@ -15,6 +15,7 @@ from jax import Array
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
+from jaxmagic.core.aside import aside
 from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.taps.delivery import Delivery, Kind, Part, Site
 from jaxmagic.core.taps.sending import callback_effect, lower_tap
@@ -90,6 +91,12 @@ mlir.register_lowering(tap_p, lower_tap)
 @tap_p.def_impl
 def _deliver_now(*operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...], **_: Any) -> list[Any]:
     """Outside every trace: the same payload, computed at once."""
+    with aside():
+        _deliver(operands, site, lanes, kinds)
+    return []
+
+
+def _deliver(operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]) -> None:
     at = [i for i, kind in enumerate(kinds) if kind == "value"]
     masks = [i for i, kind in enumerate(kinds) if kind == "active"]
     values = [jnp.asarray(operands[i]) for i in at]
@@ -111,7 +118,6 @@ def _deliver_now(*operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]
         bytes=sum(array.nbytes for array in payload),
     )
     site.receive(site, delivery, payload)
-    return []
 
 
 _reduce_now = jax.jit(reduce)

@@ -1,0 +1,214 @@
+"""Evaluates a program once more and looks at each equation: no code of the user's runs, only what JAX made of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jaxmagic.core import jax_internals
+from jaxmagic.core.nonfinite.regions import Region, Step, loop_numbers
+
+jax_internals.exclude_from_tracebacks(__file__)
+
+Notes = dict[int, Any]
+"""What was noted of each step, by its number: pytrees of arrays."""
+
+
+class Probe(Protocol):
+    """Looks at every equation of a program that is evaluated."""
+
+    def look(self, step: Step, ins: Sequence[Array], outs: Sequence[Array]) -> Any:
+        """What to note of a step; traced. None for nothing."""
+        ...
+
+    def blank(self, step: Step, avals: tuple[Sequence[Any], Sequence[Any]]) -> Any:
+        """The same for a step that has not run."""
+        ...
+
+    def later(self, step: Step, loop: int, count: Array, old: Any, new: Any) -> Any:
+        """What to keep of two notes, `new` from iteration `count` of the loop at this depth."""
+        ...
+
+
+def evaluate(region: Region, arguments: Sequence[Any], probe: Probe) -> tuple[list[Any], Notes]:
+    """Outputs of the program, and what `probe` noted. Traceable: the whole may be jitted."""
+    return _Evaluation(probe).region(region, list(arguments))
+
+
+class _Evaluation:
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def region(self, region: Region, arguments: Sequence[Any]) -> tuple[list[Any], Notes]:
+        values: dict[Any, Any] = dict(zip(region.jaxpr.constvars, region.constants, strict=True))
+        values.update(zip(region.jaxpr.invars, arguments, strict=True))
+        notes: Notes = {}
+        for step in region.steps:
+            ins = [_read(values, atom) for atom in step.equation.invars]
+            outs, inside = self._step(step, ins)
+            notes.update(inside)
+            if (seen := self._probe.look(step, ins, outs)) is not None:
+                notes[step.number] = seen
+            values.update(zip(step.equation.outvars, outs, strict=True))
+        return [_read(values, atom) for atom in region.jaxpr.outvars], notes
+
+    def _step(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
+        evaluators: dict[str, Callable[[Step, list[Any]], tuple[list[Any], Notes]]] = {
+            "call": lambda step, ins: self.region(step.regions[0], ins),
+            "scan": self._scan,
+            "while": self._while,
+            "cond": self._cond,
+        }
+        if step.kind in evaluators:
+            return evaluators[step.kind](step, ins)
+        return jax_internals.bind(step.equation, ins), {}
+
+    def _cond(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
+        index, *operands = ins
+        blank = {key: note for branch in step.regions for key, note in self._blank(branch).items()}
+
+        def taking(branch: Region) -> Callable[..., Any]:
+            def take(operands: list[Any]) -> Any:
+                outs, notes = self.region(branch, operands)
+                return outs, blank | notes
+
+            return take
+
+        return lax.switch(index, [taking(branch) for branch in step.regions], operands)
+
+    def _scan(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
+        constants, carried = loop_numbers(step)
+        fixed, initial, sliced = ins[:constants], ins[constants : constants + carried], ins[constants + carried :]
+        body, parameters = step.regions[0], step.equation.params
+
+        def turn(state: Any, slices: Any) -> Any:
+            carry, count, kept = state
+            outs, notes = self.region(body, [*fixed, *carry, *slices])
+            position = parameters["length"] - 1 - count if parameters["reverse"] else count
+            return (outs[:carried], count + 1, self._later(body, step, position, kept, notes)), outs[carried:]
+
+        state = (initial, jnp.int32(0), self._blank(body))
+        (carry, _, kept), stacked = lax.scan(
+            turn, state, sliced, length=parameters["length"], reverse=parameters["reverse"]
+        )
+        return [*carry, *stacked], kept
+
+    def _while(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
+        condition, body = step.regions
+        asked, given = step.equation.params["cond_nconsts"], step.equation.params["body_nconsts"]
+        ask, fixed, initial = ins[:asked], ins[asked : asked + given], ins[asked + given :]
+
+        def goes_on(state: Any) -> Any:
+            return self.region(condition, [*ask, *state[0]])[0][0]
+
+        def turn(state: Any) -> Any:
+            carry, count, kept, kept_asking = state
+            asking = self.region(condition, [*ask, *carry])[1]
+            outs, notes = self.region(body, [*fixed, *carry])
+            kept_asking = self._later(condition, step, count, kept_asking, asking)
+            return outs, count + 1, self._later(body, step, count, kept, notes), kept_asking
+
+        state = (initial, jnp.int32(0), self._blank(body), self._blank(condition))
+        carry, _, kept, kept_asking = lax.while_loop(goes_on, turn, state)
+        return carry, kept_asking | kept
+
+    def _later(self, region: Region, loop: Step, count: Array, old: Notes, new: Notes) -> Notes:
+        steps = {step.number: step for step in region.all()}
+        return {key: self._probe.later(steps[key], loop.depth, count, old[key], new[key]) for key in old}
+
+    def _blank(self, region: Region) -> Notes:
+        notes = {}
+        for step in region.all():
+            ins = [atom.aval for atom in step.equation.invars]
+            outs = [atom.aval for atom in step.equation.outvars]
+            if (note := self._probe.blank(step, (ins, outs))) is not None:
+                notes[step.number] = note
+        return notes
+
+
+def _read(values: dict[Any, Any], atom: Any) -> Any:
+    return atom.val if isinstance(atom, jax_internals.Literal) else values[atom]
+
+
+# --------------------------------------------------------------------------------------------- probes
+
+
+class Flags:
+    """Notes where a NaN or an infinity was made, the first time, and what of its results ever was one.
+
+    Of each step: `made` (`bool[2]`: NaN, infinity, from operands that had none), `at` (`int32[2, loops]`: in which
+    iteration of each loop), `held` (`bool[2, outputs]`), and of a select `chosen` (`bool[2, cases]`: of the chosen
+    elements of each case, whether any was one).
+    """
+
+    def look(self, step: Step, ins: Sequence[Array], outs: Sequence[Array]) -> Any:
+        held = _kinds(outs)
+        given = jnp.any(_kinds(ins), axis=1)
+        made = jnp.any(held, axis=1) & ~given & (step.kind == "leaf")
+        notes = {"made": made, "at": jnp.zeros((2, step.depth), jnp.int32), "held": held}
+        if step.name == "select_n" and len(ins) > 1:
+            notes["chosen"] = _kinds([_chosen(ins[0], case, number) for number, case in enumerate(ins[1:])])
+        return notes
+
+    def blank(self, step: Step, avals: tuple[Sequence[Any], Sequence[Any]]) -> Any:
+        ins, outs = avals
+        none = jnp.zeros(2, bool)
+        notes = {
+            "made": none,
+            "at": jnp.zeros((2, step.depth), jnp.int32),
+            "held": jnp.zeros((2, len(outs)), bool),
+        }
+        return notes | ({"chosen": jnp.zeros((2, len(ins) - 1), bool)} if step.name == "select_n" else {})
+
+    def later(self, step: Step, loop: int, count: Array, old: Any, new: Any) -> Any:
+        first = new["made"] & ~old["made"]
+        at = jnp.where(first[:, None], new["at"].at[:, loop].set(count), old["at"])
+        rest = {key: old[key] | new[key] for key in old if key != "at"}
+        return rest | {"at": at}
+
+
+class Operands:
+    """Notes the operands and results of some steps, each in one iteration of the loops around it.
+
+    Args:
+        wanted: The iterations, by the step's number.
+    """
+
+    def __init__(self, wanted: dict[int, tuple[int, ...]]) -> None:
+        self._wanted = wanted
+
+    def look(self, step: Step, ins: Sequence[Array], outs: Sequence[Array]) -> Any:
+        if step.number not in self._wanted:
+            return None
+        return [jnp.asarray(each) for each in ins], [jnp.asarray(each) for each in outs]
+
+    def blank(self, step: Step, avals: tuple[Sequence[Any], Sequence[Any]]) -> Any:
+        if step.number not in self._wanted:
+            return None
+        return tuple([jnp.zeros(aval.shape, aval.dtype) for aval in each] for each in avals)
+
+    def later(self, step: Step, loop: int, count: Array, old: Any, new: Any) -> Any:
+        here = count == self._wanted[step.number][loop]
+        return jax.tree.map(lambda before, now: jnp.where(here, now, before), old, new)
+
+
+def _chosen(which: Array, case: Array, number: int) -> Array:
+    return jnp.where(which == (number if which.dtype != bool else bool(number)), case, jnp.zeros_like(case))
+
+
+def _kinds(arrays: Sequence[Any]) -> Array:
+    """`bool[2, n]`: whether each array has a NaN, and an infinity, in it."""
+    if not arrays:
+        return jnp.zeros((2, 0), bool)
+    return jnp.stack(
+        [jnp.stack([_any(jnp.isnan, each) for each in arrays]), jnp.stack([_any(jnp.isinf, each) for each in arrays])]
+    )
+
+
+def _any(test: Callable[[Array], Array], array: Any) -> Array:
+    array = array if hasattr(array, "dtype") else jnp.asarray(array)
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        return jnp.zeros((), bool)
+    return jnp.any(test(array))

@@ -1,0 +1,286 @@
+"""NaN and infinity found by `%%jaxtap --when nan` or `--when inf`: where one was made, of what, and where it went."""
+
+import ast
+from collections.abc import Iterator
+
+from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.safely import Rewrite, rewrite
+from jaxmagic.core.rules.spots import Spot, spot_of
+from jaxmagic.core.rules.undefined import is_derivative, is_own, largest, number, operand_line, overflows, said
+from jaxmagic.core.source import spans as source
+from jaxmagic.records import Evidence, Span
+
+_MOST_SHOWN = 60
+_MOST_OPERANDS = 3
+
+
+@on_cell(
+    "nan-made", "wrong-result", "the first NaN that reaches a result: its expression, operands, iteration and lane"
+)
+def nan_made(observed: Observed) -> Iterator[Cause]:
+    """Under `%%jaxtap --when nan` every program that runs is looked at, and one that gives a NaN is evaluated once
+    more, equation by equation, from what it was given: no code of yours runs again. The first equation that makes a
+    NaN of numbers is named, or the one that overflowed before, with its operands, the iterations of the loops around
+    it, and the lanes of a vmap.
+
+    Sure: the equation gave it, and what came of it was still there in the end. The second evaluation may round
+    differently from the first; where it gives no NaN, that is said instead of a cause.
+    """
+    for origin in _origins(observed, "nan"):
+        if origin.reaches and not _is_backward(origin, observed):
+            yield _cause(origin, observed)
+
+
+@on_cell("nan-gradient", "wrong-result", "a gradient is NaN though the value is a number")
+def nan_gradient(observed: Observed) -> Iterator[Cause]:
+    """A derivative can be infinite where the function itself is fine: of a square root or a norm at zero, of a
+    logarithm that a `where` does not choose. The chain rule multiplies that infinity by zero, and 0 * inf is NaN.
+    Under `%%jaxtap --when nan` the operation is named whose derivative it is, not the one of the backward pass that
+    nobody wrote.
+
+    Sure: evaluated once more from what the program was given, this equation of the backward pass made the NaN.
+    """
+    for origin in _origins(observed, "nan"):
+        if origin.reaches and _is_backward(origin, observed):
+            yield _cause(origin, observed)
+
+
+@on_cell("infinity-made", "wrong-result", "the first infinity that reaches a result")
+def infinity_made(observed: Observed) -> Iterator[Cause]:
+    """Under `%%jaxtap --when inf`, as `nan-made`: an overflow, a division by zero, the logarithm of zero. Infinities
+    that are written in the code, as for masks, are not looked for.
+
+    Sure: this equation made it of finite numbers, and what came of it was still there in the end.
+    """
+    for origin in _origins(observed, "inf"):
+        if origin.reaches:
+            yield _cause(origin, observed)
+
+
+@on_cell("nan-masked", "note", "a NaN was made, and none of it reaches a result")
+def nan_masked(observed: Observed) -> Iterator[Cause]:
+    """A `where`, a `nan_to_num` or a selection threw it away. The value is right; the gradient of the same code may
+    not be, since a masked infinity times zero is NaN there: `nan-gradient` says so where it was computed.
+
+    Sure: in what ran in this cell no result holds it.
+    """
+    for origin in _origins(observed, "nan"):
+        if not origin.reaches and origin.used:
+            yield _masked(origin, observed)
+
+
+@on_cell("nan-given", "note", "a NaN came in with the data and reached a result")
+def nan_given(observed: Observed) -> Iterator[Cause]:
+    """No operation of this cell made it: an argument held it, from a file, from NumPy or from an earlier cell.
+
+    Sure: the argument was looked at. Whether its NaN is meant, as for missing data, can't be known.
+    """
+    for given in observed.causes.given if "nan" in observed.asked else ():
+        yield _given(given)
+
+
+@on_cell("nan-untraced", "note", "a program gave a NaN or an infinity, and it could not be found where")
+def nan_untraced(observed: Observed) -> Iterator[Cause]:
+    """A program is not evaluated once more where it calls the host (`pure_callback`, `io_callback`), where it is very
+    long, or where what it was given is gone (donated) or too large to keep. Tap its variables by name then.
+
+    Possible only: the call is known, the operation is not.
+    """
+    for untraced in observed.causes.untraced:
+        if untraced.kinds & observed.asked:
+            yield _untraced(untraced)
+
+
+# ------------------------------------------------------------------------------------------- sentences
+
+
+def _origins(observed: Observed, kind: str) -> Iterator[Origin]:
+    """Those that have to do with what the cell was watched for."""
+    if kind not in observed.asked:
+        return
+    for origin in observed.causes.origins:
+        if kind == "inf" and "nan" in observed.asked and origin.nan is not None:
+            continue
+        if any(making.kind == kind for making in origin.makings):
+            yield origin
+
+
+def _is_backward(origin: Origin, observed: Observed) -> bool:
+    """Made by a derivative, or thrown away in the value and not in the gradient."""
+    return not origin.in_value or is_derivative(origin.first, spot_of(origin.first, observed.namespace))
+
+
+def _cause(origin: Origin, observed: Observed) -> Cause:
+    making = origin.first
+    spot = spot_of(making, observed.namespace)
+    fix = rewrite(spot, origin) if spot is not None else None
+    return Cause(
+        title=_title(origin, making, spot, observed),
+        explanation=" ".join(filter(None, [_explained(origin, making, spot, observed), fix.why if fix else ""])),
+        span=making.span,
+        evidence=tuple(_evidence(origin, making, spot)),
+        fix=fix.code if fix is not None else "",
+        replaces=_replaced(spot, fix) if fix is not None and spot is not None else None,
+        sure=fix.sure if fix is not None else True,
+    )
+
+
+def _replaced(spot: Spot, fix: Rewrite) -> Span:
+    begin, end = spot.span(fix.old), spot.span(fix.until or fix.old)
+    return Span(spot.file, begin.line, begin.column, end.end_line, end.end_column)
+
+
+def _title(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
+    backward = _is_backward(origin, observed)
+    if backward and is_derivative(making, spot):
+        what = "NaN" if origin.nan is not None else "infinite"
+        return f"the gradient is {what}: the derivative of {_shortened(making.span)} {_derivative(making)}"
+    if backward and spot is not None and spot.mask() is not None:
+        return f"the gradient is NaN: {_forward(origin, making)}, though a `where` throws that away"
+    return f"the gradient is NaN: {_forward(origin, making)}" if backward else _forward(origin, making)
+
+
+def _forward(origin: Origin, making: Making) -> str:
+    expression, nan = _shortened(making.span), origin.nan
+    if making.kind == "nan":
+        return f"{said(making)} is NaN, in {expression}"
+    then = f", and {said(nan)} is NaN" if nan is not None else ""
+    return f"{expression} {'overflows' if overflows(making) else 'is infinite'}: {said(making)}{then}"
+
+
+def _derivative(making: Making) -> str:
+    """`is infinite at 0`."""
+    values = making.operands
+    if overflows(making):
+        return f"overflows: {said(making)}"
+    there = [value.there for value in values]
+    if making.primitive == "div" and there[1:] == [0]:
+        return "is infinite at 0" if making.kind == "inf" else "is 0 / 0"
+    if making.primitive in ("pow", "integer_pow", "rsqrt") and there and there[0] is not None:
+        return f"is infinite at {number(there[0])}"
+    return f"computes {said(making)}"
+
+
+def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
+    inside, backward = _inside(making, spot), _is_backward(origin, observed)
+    if backward and is_derivative(making, spot) and not overflows(making):
+        return f"The chain rule multiplies an infinite derivative by zero, and 0 * inf is NaN.{inside}"
+    if backward and spot is not None and spot.mask() is not None:
+        return f"Its derivative is computed all the same and multiplied by zero, and 0 * NaN is NaN.{inside}"
+    if making.kind == "inf" and overflows(making):
+        return f"{largest(making)}{_grown(making)}{inside}"
+    if making.kind == "inf":
+        return f"Its operands are finite, and from here on it is not.{inside}"
+    if any(value.inf for value in making.operands):
+        return f"The infinities that go in were there before: no operation of this cell made them.{inside}"
+    return f"Every operand is a number, and the result is not.{inside}"
+
+
+def _grown(making: Making) -> str:
+    """Of a loop that diverges."""
+    largest_operand = max((abs(value.there) for value in making.operands if value.there is not None), default=0.0)
+    if largest_operand > 1e9 and (making.loops or making.call > 1 or making.turns):
+        return " The values have grown from one turn to the next: a smaller step, or clipped gradients, keeps them."
+    return ""
+
+
+def _inside(making: Making, spot: Spot | None) -> str:
+    """Where the expression is a call of something larger: which of its operations it was."""
+    if spot is None or is_derivative(making, spot) or not isinstance(spot.node, ast.Call) or is_own(making, spot):
+        return ""
+    return f" It happens inside of {_shortened(making.span)}, in a `{making.primitive}`."
+
+
+def _evidence(origin: Origin, making: Making, spot: Spot | None) -> Iterator[Evidence]:
+    if making.total > 1 or making.loops or making.turns or (making.call > 1 and making.program):
+        yield Evidence(_where(making), making.span)
+    yield from _operands(making, spot)
+    nan = origin.nan
+    if nan is not None and nan is not making:
+        yield Evidence(f"NaN from here: {said(nan)}", nan.span)
+    if origin.reaches:
+        yield Evidence("it reaches a result of the cell" if origin.in_value else "only gradients hold it, no value")
+    if origin.times > 1:
+        yield Evidence(f"{origin.times:,} runs of the program gave one")
+
+
+def _where(making: Making) -> str:
+    """`first in iteration 3, lane 1: 1 of 3 elements, at [0], in call 2 of f`."""
+    parts = []
+    for loop, span in zip(making.loops, making.loop_spans, strict=False):
+        line = f" of the loop at line {span.line}" if span is not None else ""
+        parts.append(f"iteration {loop}{line}")
+    if making.lanes:
+        shown = ", ".join(str(lane[0] if len(lane) == 1 else lane) for lane in making.lanes[:3])
+        sizes = " × ".join(map(str, making.lane_sizes))
+        parts.append(f"lane{'s' * (len(making.lanes) > 1)} {shown} of {sizes}")
+    parts += [f"turn {turn}" for turn in making.turns]
+    if making.program and making.call > 1:
+        parts.append(f"call {making.call} of {making.program}")
+    place = f"first in {', '.join(parts)}: " if parts else ""
+    at = f", the first at [{', '.join(map(str, making.element))}]" if making.element else ""
+    direction = " in the backward pass" if making.transposed else ""
+    return f"{place}{making.bad:,} of {making.total:,} elements{at}{direction}"
+
+
+def _operands(making: Making, spot: Spot | None) -> Iterator[Evidence]:
+    """What each operand was, by its source where the equation is the expression's own."""
+    parts = spot.parts if spot is not None and not is_derivative(making, spot) else []
+    if spot is None or len(parts) != len(making.operands):
+        parts = parts[:1] if len(making.operands) == 1 else []
+    shown: set[str] = set()
+    for index, value in enumerate(making.operands[:_MOST_OPERANDS]):
+        part = parts[index] if spot is not None and index < len(parts) else None
+        if isinstance(part, ast.Constant):
+            continue
+        name = f"`{spot.text(part)}`" if spot is not None and part is not None else f"operand {index + 1}"
+        line = operand_line(value, name if part is not None else f"{name} of {making.primitive}")
+        if line not in shown:
+            shown.add(line)
+            yield Evidence(line, spot.span(part) if spot is not None and part is not None else None)
+
+
+def _masked(origin: Origin, observed: Observed) -> Cause:
+    making = origin.nan or origin.first
+    spot = spot_of(making, observed.namespace)
+    mask = spot.mask() if spot is not None else None
+    by = f"`{spot.text(mask.call)}`" if mask is not None and spot is not None else "a later selection"
+    return Cause(
+        title=f"{said(making)} is NaN, in {_shortened(making.span)}, and is thrown away",
+        explanation=f"None of it reaches a result: {by} does not choose it. A gradient through it may be NaN all the "
+        "same.",
+        span=making.span,
+        evidence=tuple(_evidence(origin, making, spot)),
+    )
+
+
+def _given(given: Given) -> Cause:
+    span = given.frames[0].span if given.frames else None
+    name = f"`{given.argument}`" if given.argument and "[" not in given.argument else f"argument {given.position + 1}"
+    at = f", the first at [{', '.join(map(str, given.element))}]" if given.element else ""
+    count = 1 if not given.value.aval.shape else given.value.nan
+    return Cause(
+        title=f"a NaN came in with {name} of {_shortened(span)}",
+        explanation="It was there before any operation of this cell, and it reaches a result.",
+        span=span,
+        evidence=(Evidence(f"{count:,} NaN in {given.value.aval}{at}", span),),
+    )
+
+
+def _untraced(untraced: Untraced) -> Cause:
+    what = "a NaN" if "nan" in untraced.kinds else "an infinity"
+    return Cause(
+        title=f"call {untraced.call} of {untraced.program} gave {what}",
+        explanation=f"Where in it is not known: {untraced.why}.",
+        span=untraced.frames[0].span if untraced.frames else None,
+        sure=False,
+    )
+
+
+def _shortened(span: Span | None) -> str:
+    text = " ".join(source.text_of(span).split()) if span is not None else ""
+    if not text:
+        return "a library"
+    return f"`{text}`" if len(text) <= _MOST_SHOWN else f"`{text[: _MOST_SHOWN - 1]}…`"

@@ -1,0 +1,625 @@
+"""Programs that give NaN or infinity, by kind: what is to be said of each. They leave their result in `out`."""
+
+from typing import NamedTuple
+
+
+class Program(NamedTuple):
+    """One cell, or several."""
+
+    kind: str
+    cells: tuple[str, ...]
+    rule: str
+    marked: str
+    """The expression that is blamed."""
+    says: tuple[str, ...]
+    """Words of the title and the evidence."""
+    fix: str = ""
+    """Part of the fix; empty where none is to be offered."""
+    when: str = "nan"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}: {self.marked}"
+
+
+MODULE = """\
+import equinox as eqx
+class Net(eqx.Module):
+    layer: eqx.nn.Linear
+    def __call__(self, x):
+        hidden = self.layer(x)
+        return {body}
+net = Net(eqx.nn.Linear(3, 3, use_bias=False, key=jax.random.key(0)))
+"""
+
+PROGRAMS = [
+    # ------------------------------------------------------------------- softmax and logsumexp by hand
+    Program(
+        "softmax",
+        (
+            "def xent(logits, y):\n"
+            "    p = jnp.exp(logits) / jnp.exp(logits).sum()\n"
+            "    return -jnp.log(p[y])\n"
+            "out = xent(jnp.array([100.0, 0.0]), 1), xent(jnp.array([100.0, 0.0]), 0)",
+        ),
+        "nan-made",
+        "jnp.exp(logits)",
+        ("overflows: exp(100)", "inf / inf is NaN", "`logits`: 100 there"),
+        "return -jax.nn.log_softmax(logits)[y]",
+    ),
+    Program(
+        "softmax",
+        (
+            "import flax.linen as nn\n"
+            "class MLP(nn.Module):\n"
+            "    @nn.compact\n"
+            "    def __call__(self, x):\n"
+            "        x = nn.Dense(4)(x)\n"
+            "        e = jnp.exp(x)\n"
+            "        return e / e.sum(-1, keepdims=True)\n"
+            "x = 1000 * jnp.ones((2, 3))\n"
+            "params = MLP().init(jax.random.key(0), jnp.ones((2, 3)))",
+            "out = jax.jit(MLP().apply)(params, x)",
+        ),
+        "nan-made",
+        "jnp.exp(x)",
+        ("overflows", "2 of 8 elements"),
+        "jax.nn.softmax(x, axis=-1)",
+    ),
+    Program(
+        "softmax",
+        (
+            "class Attention:\n"
+            "    def __init__(self, scale):\n"
+            "        self.scale = scale\n"
+            "    def weights(self, q, k):\n"
+            "        scores = self.scale * (q @ k.T)\n"
+            "        exponentials = jnp.exp(scores)\n"
+            "        total = jnp.sum(exponentials, axis=1, keepdims=True)\n"
+            "        return exponentials / total\n"
+            "q = jnp.ones((3, 4))\n"
+            "out = jax.jit(Attention(50.0).weights)(q, q)",
+        ),
+        "nan-made",
+        "jnp.exp(scores)",
+        ("exp(200)", "9 of 9 elements"),
+        "jax.nn.softmax(scores, axis=1)",
+    ),
+    Program(
+        "logsumexp",
+        (
+            "def free_energy(x):\n"
+            "    return jnp.log(jnp.sum(jnp.exp(x), axis=-1)).sum()\n"
+            "out = jax.grad(free_energy)(jnp.array([[1000.0, 0.0]]))",
+        ),
+        "nan-gradient",
+        "jnp.exp(x)",
+        ("the gradient is NaN", "exp(1000)"),
+        "jax.nn.logsumexp(x, axis=-1)",
+    ),
+    Program(
+        "sigmoid",
+        ("def s(x):\n    return 1 / (1 + jnp.exp(-x))\nout = jax.jit(jax.grad(s))(-100.0)",),
+        "nan-gradient",
+        "jnp.exp(-x)",
+        ("the gradient is NaN", "exp(100)"),
+        "jax.nn.sigmoid(x)",
+    ),
+    Program(
+        "softplus",
+        ("out = jax.vmap(jax.grad(lambda x: jnp.log(1 + jnp.exp(x))))(jnp.array([1.0, 200.0]))",),
+        "nan-gradient",
+        "jnp.exp(x)",
+        ("exp(200)", "lane 1 of 2"),
+        "jax.nn.softplus(x)",
+    ),
+    Program(
+        "softplus",
+        (
+            "@jax.jit\ndef soft(x):\n    return jnp.where(x > 80, x, jnp.log1p(jnp.exp(x)))\n"
+            "out = jax.grad(soft)(100.0)",
+        ),
+        "nan-gradient",
+        "jnp.exp(x)",
+        ("a `where` throws that away",),
+        "jax.nn.softplus(x)",
+    ),
+    # ----------------------------------------------------------------------------- gradients of a where
+    Program(
+        "where-gradient",
+        (
+            "def masked(x):\n"
+            "    bad = jnp.log(x)\n"
+            "    return jnp.where(x > 0, bad, 0.0).sum()\n"
+            "out = jax.grad(masked)(jnp.array([0.0, 1.0]))",
+        ),
+        "nan-gradient",
+        "jnp.log(x)",
+        ("the derivative of `jnp.log(x)` is 0 / 0", "only gradients hold it"),
+        "jnp.log(jnp.where(x > 0, x, 1))",
+    ),
+    Program(
+        "where-gradient",
+        ("out = jax.jit(jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0).sum()))(jnp.array([-1.0, 1.0]))",),
+        "nan-gradient",
+        "jnp.sqrt(x)",
+        ("the square root of -1", "a `where` throws that away"),
+        "jnp.sqrt(jnp.where(x > 0, x, 1))",
+    ),
+    Program(
+        "where-gradient",
+        (
+            MODULE.format(body="jnp.where(hidden == 0, 0.0, hidden / jnp.abs(hidden)).sum()"),
+            "out = eqx.filter_jit(eqx.filter_grad(lambda net, x: net(x)))(net, jnp.zeros(3)).layer.weight",
+        ),
+        "nan-gradient",
+        "hidden / jnp.abs(hidden)",
+        ("`where` throws that away",),
+        "hidden / jnp.where(hidden == 0, 1, jnp.abs(hidden))",
+    ),
+    Program(
+        "where-gradient",
+        (
+            "def potential(r):\n"
+            "    inverse = 1 / r\n"
+            "    return jnp.where(r > 0, inverse, 0.0)\n"
+            "@jax.jit\n"
+            "def total(rs):\n"
+            "    return jax.lax.scan(lambda c, r: (c + potential(r).sum(), None), 0.0, rs)[0]\n"
+            "out = jax.grad(total)(jnp.array([[1.0, 2.0], [0.0, 3.0], [4.0, 5.0]]))",
+        ),
+        "nan-gradient",
+        "1 / r",
+        ("the derivative of `1 / r`", "iteration 1 of the loop at line 7"),
+        "1 / jnp.where(r > 0, r, 1)",
+    ),
+    # ------------------------------------------------------------------------- roots and norms at zero
+    Program(
+        "norm",
+        ("out = jax.grad(jnp.linalg.norm)(jnp.zeros(3))",),
+        "nan-gradient",
+        "jax.grad(jnp.linalg.norm)(jnp.zeros(3))",
+        ("is infinite at 0", "NaN from here: 0 * inf"),
+        "jnp.sqrt(jnp.sum(x ** 2) + 1e-12)",
+    ),
+    Program(
+        "norm",
+        (
+            "def distance(p, q):\n    return jnp.sqrt(jnp.sum((p - q) ** 2))\n"
+            "out = jax.grad(distance)(jnp.ones(2), jnp.ones(2))",
+        ),
+        "nan-gradient",
+        "jnp.sqrt(jnp.sum((p - q) ** 2))",
+        ("is infinite at 0", "only gradients hold it"),
+        "jnp.sqrt(jnp.sum((p - q) ** 2) + 1e-12)",
+    ),
+    Program(
+        "norm",
+        (
+            MODULE.format(body="jnp.linalg.norm(hidden, axis=-1)"),
+            "out = jax.vmap(jax.grad(net))(jnp.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]))",
+        ),
+        "nan-gradient",
+        "jnp.linalg.norm(hidden, axis=-1)",
+        ("is infinite at 0", "lane 1 of 2"),
+        "jnp.sqrt(jnp.sum(hidden ** 2, axis=-1) + 1e-12)",
+    ),
+    Program(
+        "norm",
+        (
+            "@jax.jit\ndef unit(x):\n    length = jnp.linalg.norm(x, axis=-1, keepdims=True)\n    return x / length\n"
+            "out = unit(jnp.array([[3.0, 4.0], [0.0, 0.0]]))",
+        ),
+        "nan-made",
+        "x / length",
+        ("0 / 0 is NaN", "2 of 4 elements, the first at [1, 0]"),
+        "jnp.sqrt(jnp.sum(x ** 2, axis=-1, keepdims=True) + 1e-12)",
+    ),
+    Program(
+        "sqrt",
+        (
+            "@jax.jit\n"
+            "def walk(start):\n"
+            "    def step(c, _):\n"
+            "        c = c - 1.0\n"
+            "        return c, jnp.sqrt(c)\n"
+            "    return jax.lax.scan(step, start, None, length=6)\n"
+            "out = jax.vmap(walk)(jnp.array([10.0, 3.0, 8.0]))",
+        ),
+        "nan-made",
+        "jnp.sqrt(c)",
+        ("the square root of -1 is NaN", "iteration 3 of the loop at line 7, lane 1 of 3"),
+        "jnp.sqrt(jnp.maximum(c, 1e-12))",
+    ),
+    Program(
+        "std",
+        ("@jax.jit\ndef normalise(x):\n    return (x - x.mean()) / x.std()\nout = normalise(jnp.ones(5))",),
+        "nan-made",
+        "(x - x.mean()) / x.std()",
+        ("0 / 0 is NaN", "`x.std()` = 0"),
+        "jnp.sqrt(jnp.var(x) + 1e-6)",
+    ),
+    Program(
+        "std",
+        (
+            "class BatchNorm:\n"
+            "    def __call__(self, x):\n"
+            "        sigma = jnp.std(x, axis=0)\n"
+            "        return ((x - x.mean(0)) / (sigma + 1e-5)).sum()\n"
+            "out = jax.grad(BatchNorm())(jnp.ones((4, 2)))",
+        ),
+        "nan-gradient",
+        "jnp.std(x, axis=0)",
+        ("is infinite at 0",),
+        "jnp.sqrt(jnp.var(x, axis=0) + 1e-6)",
+    ),
+    # ----------------------------------------------------------------------------------- logarithms
+    Program(
+        "log",
+        ("def nll(p):\n    return -jnp.log(p).sum()\nout = jax.jit(nll)(jnp.array([0.5, -0.1]))",),
+        "nan-made",
+        "jnp.log(p)",
+        ("the logarithm of -0.1 is NaN", "`p`: -0.1 there"),
+        "jnp.log(jnp.maximum(p, 1e-12))",
+    ),
+    Program(
+        "log",
+        ("def entropy(p):\n    return -(p * jnp.log(p)).sum()\nout = jax.jit(entropy)(jnp.array([0.0, 0.5, 0.5]))",),
+        "nan-made",
+        "jnp.log(p)",
+        ("the logarithm of 0, and 0 * -inf is NaN",),
+        "jax.scipy.special.xlogy(p, p)",
+    ),
+    Program(
+        "log",
+        (
+            "class Dirichlet:\n"
+            "    def entropy(self, p):\n"
+            "        return -(jnp.log(p) * p).sum(-1)\n"
+            "p = jnp.array([[0.0, 1.0], [0.5, 0.5]])",
+            "out = jax.vmap(jax.grad(Dirichlet().entropy))(p)",
+        ),
+        "nan-made",
+        "jnp.log(p)",
+        ("the logarithm of 0",),
+        "jnp.where(p > 0, p * jnp.log(jnp.where(p > 0, p, 1)), 0.0)",
+    ),
+    Program(
+        "log",
+        (
+            "def loss(w, x):\n"
+            "    q = jax.nn.sigmoid(x * w)\n"
+            "    return -(0 * jnp.log(q)).mean()\n"
+            "out = jax.jit(loss)(-200.0, jnp.ones(4))",
+        ),
+        "nan-made",
+        "jnp.log(q)",
+        ("the logarithm of 0",),
+        "jax.nn.log_sigmoid(x * w)",
+    ),
+    Program(
+        "log",
+        ("@jax.jit\ndef f(x):\n    return jnp.log1p(-x)\nout = f(jnp.array([0.5, 1.5]))",),
+        "nan-made",
+        "jnp.log1p(-x)",
+        ("log1p of -1.5 is NaN",),
+        "jnp.log1p(jnp.maximum(-x, -1 + 1e-6))",
+    ),
+    # ------------------------------------------------------------------------------------ divisions
+    Program(
+        "division",
+        (
+            "def loss(pred, target, mask):\n"
+            "    err = (pred - target) ** 2\n"
+            "    return (err * mask).sum() / mask.sum()\n"
+            "out = jax.jit(jax.value_and_grad(loss))(jnp.ones(3), jnp.zeros(3), jnp.zeros(3))",
+        ),
+        "nan-made",
+        "(err * mask).sum() / mask.sum()",
+        ("0 / 0 is NaN", "`mask.sum()` = 0"),
+        "(err * mask).sum() / jnp.maximum(mask.sum(), 1)",
+    ),
+    Program(
+        "division",
+        ("out = jax.jit(lambda x, m: jnp.mean(x, where=m))(jnp.ones(3), jnp.zeros(3, bool))",),
+        "nan-made",
+        "jnp.mean(x, where=m)",
+        ("0 / 0 is NaN",),
+        "jnp.sum(x, where=m) / jnp.maximum(jnp.sum(m), 1)",
+    ),
+    Program(
+        "division",
+        (
+            "def ratio(a, b):\n    return a / b\n"
+            "@jax.jit\ndef both(xs):\n"
+            "    return jax.lax.map(lambda x: ratio(x[0], x[1]), xs)\n"
+            "out = both(jnp.array([[1.0, -1.0], [2.0, 4.0], [0.0, 0.0]]))",
+        ),
+        "nan-made",
+        "a / b",
+        ("0 / 0 is NaN", "iteration 2"),
+        "a / ",
+    ),
+    Program(
+        "division",
+        (
+            "import optax\n"
+            "opt = optax.adam(1e-2, eps=0.0)\n"
+            "params = {'w': jnp.zeros(3)}\n"
+            "state = opt.init(params)\n"
+            "@jax.jit\n"
+            "def step(params, state):\n"
+            "    grads = jax.grad(lambda p: (p['w'] ** 2).sum())(params)\n"
+            "    updates, state = opt.update(grads, state)\n"
+            "    return optax.apply_updates(params, updates), state\n"
+            "for i in range(3):\n"
+            "    params, state = step(params, state)\n"
+            "out = params",
+        ),
+        "nan-made",
+        "opt.update(grads, state)",
+        ("0 / 0 is NaN", "inside of"),
+        "eps=1e-8",
+    ),
+    Program(
+        "division",
+        ("def mean(xs):\n    kept = xs[xs > 9]\n    return kept.mean()\nout = mean(jnp.arange(3.0))",),
+        "nan-made",
+        "kept.mean()",
+        ("0 / 0 is NaN",),
+        "kept.mean() if kept.size else 0.0",
+    ),
+    # ------------------------------------------------------------------------------ inf - inf, 0 * inf
+    Program(
+        "inf - inf",
+        (
+            "@jax.jit\n"
+            "def attention(q, k, v, mask):\n"
+            "    scores = q @ k.T\n"
+            "    scores = jnp.where(mask, scores, -jnp.inf)\n"
+            "    weights = jax.nn.softmax(scores, axis=-1)\n"
+            "    return weights @ v\n"
+            "x = jnp.ones((3, 4))\n"
+            "out = attention(x, x, x, jnp.array([[True, False, True], [False] * 3, [True] * 3]))",
+        ),
+        "nan-made",
+        "jax.nn.softmax(scores, axis=-1)",
+        ("-inf - -inf is NaN", "3 of 9 elements, the first at [1, 0]"),
+        "jnp.finfo(jnp.float32).min",
+    ),
+    Program(
+        "0 * inf",
+        ("@jax.jit\ndef bias(m, s):\n    return m * s + (1 - m) * -jnp.inf\nout = bias(jnp.array([1.0, 1.0]), 2.0)",),
+        "nan-made",
+        "(1 - m) * -jnp.inf",
+        ("0 * -inf is NaN",),
+        "jnp.finfo(jnp.float32).min",
+    ),
+    Program(
+        "0 * inf",
+        (
+            "def weighted(w, p):\n    return (w * jnp.log(p)).sum()\n"
+            "out = [float(weighted(jnp.array([1.0, 0.0]), jnp.array([0.5, 0.0])))]",
+        ),
+        "nan-made",
+        "jnp.log(p)",
+        ("0 * -inf is NaN",),
+        "jax.scipy.special.xlogy(w, p)",
+    ),
+    # ------------------------------------------------------------------------------------- edges
+    Program(
+        "power",
+        ("@jax.jit\ndef f(x):\n    return x ** 0.3\nout = f(jnp.array([-1.0, 2.0]))",),
+        "nan-made",
+        "x ** 0.3",
+        ("-1 ** 0.3 is NaN",),
+        "jnp.maximum(x, 1e-12) ** 0.3",
+    ),
+    Program(
+        "power",
+        ("out = jax.grad(lambda x: (((x - 1.0) ** 2).sum() ** 0.5))(jnp.ones(3))",),
+        "nan-gradient",
+        "((x - 1.0) ** 2).sum() ** 0.5",
+        ("the derivative of",),
+        "** 0.5",
+    ),
+    Program(
+        "angle",
+        ("def angle(x, y):\n    return jnp.arctan2(y, x)\nout = jax.jit(jax.grad(angle))(0.0, 0.0)",),
+        "nan-gradient",
+        "jnp.arctan2(y, x)",
+        ("is 0 / 0",),
+        "jnp.arctan2(y, jnp.where((x == 0) & (y == 0), 1.0, x))",
+    ),
+    Program(
+        "angle",
+        (
+            "class Geometry:\n"
+            "    def angle(self, a, b):\n"
+            "        cosine = 1.0000001 * (a @ b) / (jnp.sqrt(a @ a) * jnp.sqrt(b @ b))\n"
+            "        return jnp.arccos(cosine)\n"
+            "out = jax.jit(Geometry().angle)(jnp.array([1.0, 0.0]), jnp.array([2.0, 0.0]))",
+        ),
+        "nan-made",
+        "jnp.arccos(cosine)",
+        ("arccos of 1 is NaN",),
+        "jnp.arccos(jnp.clip(cosine, -1 + 1e-6, 1 - 1e-6))",
+    ),
+    Program(
+        "angle",
+        ("out = jax.grad(lambda c: jnp.arcsin(c) * 0.0)(1.0)",),
+        "nan-gradient",
+        "jnp.arcsin(c)",
+        ("the derivative of",),
+        "jnp.arcsin(jnp.clip(c, -1 + 1e-6, 1 - 1e-6))",
+    ),
+    # ------------------------------------------------------------------------------------ overflow
+    Program(
+        "half precision",
+        (
+            "@jax.jit\ndef f(x):\n    h = x.astype(jnp.float16)\n    z = h * h\n    return z - z\n"
+            "out = f(jnp.array([300.0]))",
+        ),
+        "nan-made",
+        "h * h",
+        ("overflows: 300 * 300", "inf - inf is NaN"),
+        "h.astype(jnp.float32) * h",
+    ),
+    Program(
+        "half precision",
+        (
+            "@jax.jit\ndef f(x):\n    h = x.astype(jnp.float16)\n    return (h - h).sum()\n"
+            "out = f(jnp.array([1e6, 1.0]))",
+        ),
+        "nan-made",
+        "x.astype(jnp.float16)",
+        ("overflows: 1e+06 as float16",),
+        "x.astype(jnp.bfloat16)",
+    ),
+    Program(
+        "half precision",
+        (
+            "class Layer:\n"
+            "    def __call__(self, x):\n"
+            "        e = jnp.exp(x)\n"
+            "        return e - e\n"
+            "out = jax.jit(Layer())(jnp.full(3, 12.0, jnp.float16))",
+        ),
+        "nan-made",
+        "jnp.exp(x)",
+        ("overflows: exp(12)",),
+        "jnp.exp(x.astype(jnp.float32))",
+    ),
+    Program(
+        "divergence",
+        (
+            "@jax.jit\n"
+            "def step(w):\n"
+            "    g = jax.grad(lambda w: (w ** 2).sum())(w)\n"
+            "    return w - 3.0 * g\n"
+            "w = jnp.ones(3)\n"
+            "for i in range(80):\n"
+            "    w = step(w)\n"
+            "out = w",
+        ),
+        "nan-gradient",
+        "w ** 2",
+        ("overflows", "turn i = 55, call 56 of step"),
+    ),
+    Program(
+        "divergence",
+        (
+            "def train(w, xs):\n"
+            "    def step(w, x):\n"
+            "        g = jax.grad(lambda w: jnp.sum((w * x) ** 2))(w)\n"
+            "        return w - 1.5 * g, None\n"
+            "    return jax.lax.scan(step, w, xs)[0]\n"
+            "out = jax.jit(train)(jnp.ones(2), jnp.full((100, 2), 3.0))",
+        ),
+        "nan-made",
+        "w * x",
+        ("overflows", "iteration 27 of the loop at line 6"),
+    ),
+    Program(
+        "products",
+        ("def grow(x):\n    y = jnp.cumprod(x)\n    return y - y\nout = jax.jit(grow)(jnp.full(100, 1e3))",),
+        "nan-made",
+        "jnp.cumprod(x)",
+        ("overflows: a product of values 1000",),
+    ),
+    Program(
+        "matrix",
+        ("out = jax.jit(jnp.linalg.cholesky)(jnp.array([[1.0, 1.0], [1.0, 1.0 - 1e-6]]))",),
+        "nan-made",
+        "jax.jit(jnp.linalg.cholesky)(jnp.array([[1.0, 1.0], [1.0, 1.0 - 1e-6]]))",
+        ("not positive definite",),
+    ),
+    Program(
+        "matrix",
+        (
+            "def factor(a):\n    return jnp.linalg.cholesky(a)\n"
+            "out = jax.jit(factor)(jnp.array([[1.0, 1.0], [1.0, 1.0 - 2e-7]]))",
+        ),
+        "nan-made",
+        "jnp.linalg.cholesky(a)",
+        ("not positive definite",),
+        "jnp.linalg.cholesky(a + 1e-6 * jnp.eye(a.shape[-1]))",
+    ),
+    # -------------------------------------------------------------------------------- control flow
+    Program(
+        "loops",
+        (
+            "def f(x):\n"
+            "    return jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, jnp.log(c[1] - 1)), (0, x))[1]\n"
+            "out = jax.jit(f)(10.0)",
+        ),
+        "nan-made",
+        "jnp.log(c[1] - 1)",
+        ("the logarithm of -0.82 is NaN", "iteration 2 of the loop at line 3"),
+        "jnp.log(jnp.maximum(c[1] - 1, 1e-12))",
+    ),
+    Program(
+        "loops",
+        (
+            "@jax.jit\ndef f(x):\n"
+            "    return jax.lax.cond(x > 0, lambda x: jnp.sqrt(x), lambda x: jnp.log(x), x)\n"
+            "out = f(-1.0)",
+        ),
+        "nan-made",
+        "jnp.log(x)",
+        ("the logarithm of -1 is NaN",),
+        "jnp.log(jnp.maximum(x, 1e-12))",
+    ),
+    Program(
+        "loops",
+        (
+            "def decay(x):\n"
+            "    def inner(j, y):\n"
+            "        return y - jnp.sqrt(y)\n"
+            "    return jax.lax.fori_loop(0, 2, lambda i, y: jax.lax.fori_loop(0, 3, inner, y), x)\n"
+            "out = jax.jit(decay)(4.0)",
+        ),
+        "nan-made",
+        "jnp.sqrt(y)",
+        ("iteration 1 of the loop at line 5, iteration 0 of the loop at line 5",),
+        "jnp.sqrt(jnp.maximum(y, 1e-12))",
+    ),
+    Program(
+        "loops",
+        ("out = []\nfor epoch in range(2):\n    for i in range(3):\n        out.append(jnp.sqrt(jnp.float32(1 - i)))",),
+        "nan-made",
+        "jnp.sqrt(jnp.float32(1 - i))",
+        ("turn epoch = 0, turn i = 2",),
+        "jnp.sqrt(jnp.maximum(jnp.float32(1 - i), 1e-12))",
+    ),
+    # -------------------------------------------------------------------------------- infinities
+    Program(
+        "infinity",
+        ("@jax.jit\ndef f(x):\n    return 1 / x\nout = f(jnp.array([0.0, 2.0]))",),
+        "infinity-made",
+        "1 / x",
+        ("is infinite: 1 / 0",),
+        "1 / jnp.maximum(x, 1e-12)",
+        when="inf",
+    ),
+    Program(
+        "infinity",
+        (
+            "class Loss:\n    def __call__(self, p):\n        return -jnp.log(p).mean()\n"
+            "out = jax.jit(Loss())(jnp.array([0.0, 1.0]))",
+        ),
+        "infinity-made",
+        "jnp.log(p)",
+        ("the logarithm of 0",),
+        "jnp.log(jnp.maximum(p, 1e-12))",
+        when="inf",
+    ),
+    Program(
+        "infinity",
+        ("out = jax.vmap(jax.grad(jnp.sqrt))(jnp.array([4.0, 0.0]))",),
+        "infinity-made",
+        "jax.vmap(jax.grad(jnp.sqrt))(jnp.array([4.0, 0.0]))",
+        ("the gradient is infinite", "is infinite at 0"),
+        when="inf",
+    ),
+]

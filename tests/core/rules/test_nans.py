@@ -1,0 +1,164 @@
+"""NaN and infinity under `%%jaxtap --when nan`: the expression, its operands, where it went, a fix that works."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from nan_programs import PROGRAMS, Program
+from watched_cells import IMPORTS, seen
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_the_cause_is_named_and_its_fix_removes_it(program: Program):
+    cells = [IMPORTS + cell if number == 0 else cell for number, cell in enumerate(program.cells)]
+    found = seen(*cells, when=program.when)
+    assert (found.finding.rule, found.marked) == (program.rule, program.marked)
+    for words in program.says:
+        assert words in f"{found.finding.title}\n{found.finding.explanation}\n{found.evidence}"
+    assert program.fix in found.finding.fix
+    assert bool(program.fix) == bool(found.finding.fix)
+    if program.fix:
+        again = found.fixed()
+        assert not again.grave
+        assert again.report.failure is None
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(again.notebook.namespace["out"]))
+
+
+MASKED = {
+    "jit": "@jax.jit\ndef f(x):\n    bad = jnp.log(x)\n    return jnp.where(x > 0, bad, 0.0).sum()",
+    "eager": "def f(x):\n    y = jnp.sqrt(x)\n    return jnp.where(jnp.isnan(y), 0.0, y)",
+}
+
+
+@pytest.mark.parametrize("program", MASKED.values(), ids=MASKED)
+def test_a_nan_that_reaches_no_result_is_a_note(program: str):
+    found = seen(IMPORTS + program + "\nout = f(jnp.array([-1.0, 1.0]))")
+    assert (found.finding.rule, found.finding.severity) == ("nan-masked", "note")
+    assert "is thrown away" in found.finding.title
+    assert found.finding.fix == ""
+
+
+SILENT = {
+    "attention with a mask": """\
+        @jax.jit
+        def attend(q, mask):
+            scores = jnp.where(mask, q @ q.T, -jnp.inf)
+            weights = jax.nn.softmax(scores)
+            return (weights @ q).sum()
+        mask = jnp.tril(jnp.ones((4, 4), bool))
+        out = jax.value_and_grad(attend)(jnp.ones((4, 2)), mask)
+        """,
+    "the best so far begins at infinity": """\
+        best = jnp.inf
+        for i in range(3):
+            loss = jnp.sqrt(jnp.float32(i))
+            best = jnp.minimum(best, loss)
+        """,
+    "a training step": """\
+        import optax
+        opt = optax.adamw(1e-2)
+        params = {"w": jnp.ones((3, 3))}
+        state = opt.init(params)
+        @jax.jit
+        def step(params, state, x):
+            def loss(p):
+                h = jax.nn.gelu(x @ p["w"])
+                return -jax.nn.log_softmax(h)[:, 0].mean()
+            value, grads = jax.value_and_grad(loss)(params)
+            updates, state = opt.update(grads, state)
+            return optax.apply_updates(params, updates), state, value
+        for i in range(3):
+            params, state, value = step(params, state, jnp.ones((2, 3)))
+        """,
+    "double where": """\
+        def f(x):
+            safe = jnp.where(x > 0, x, 1.0)
+            return jnp.where(x > 0, jnp.log(safe), 0.0).sum()
+        out = jax.jit(jax.grad(f))(jnp.array([0.0, 1.0]))
+        """,
+    "maxima and sums over nothing": """\
+        out = jnp.max(jnp.zeros((0,)), initial=-jnp.inf), jax.nn.logsumexp(jnp.full(3, -jnp.inf))
+        """,
+}
+
+
+@pytest.mark.parametrize("program", SILENT.values(), ids=SILENT)
+def test_programs_without_a_nan_are_left_alone(program: str):
+    found = seen(IMPORTS, program)
+    assert found.findings == []
+    assert found.report.limits == ()
+
+
+def test_a_program_that_is_stopped_at_a_nan_says_where_it_came_from():
+    cell = """\
+    def step(c, _):
+        y = jnp.sqrt(c)
+        return c - 1.0, y
+    jax.jit(lambda c: jax.lax.scan(step, c, None, length=9))(3.0)
+    """
+    found = seen(IMPORTS, cell, stop_when="nan")
+    assert found.report.state == "interrupted"
+    assert found.marked == "jnp.sqrt(c)"
+    assert "iteration 4" in found.evidence
+
+
+def test_a_named_value_is_enough_and_what_was_donated_is_known_all_the_same():
+    cell = """\
+    from functools import partial
+    @partial(jax.jit, donate_argnums=0)
+    def update(w, lr):
+        loss = jnp.sum(jnp.log(w))
+        return w - lr * jax.grad(lambda w: jnp.sum(jnp.log(w)))(w), loss
+    w = jnp.full((100, 100), 2.0)
+    for i in range(9):
+        w, loss = update(w, 1.0)
+    """
+    found = seen(IMPORTS, cell, names="loss", when="nan")
+    assert found.marked == "jnp.log(w)"
+    assert "call 4 of update" in found.evidence
+
+
+def test_no_code_of_the_users_runs_again():
+    cell = """\
+    traced, called = [], []
+    def host(x):
+        called.append(1)
+        return x
+    @jax.jit
+    def f(x):
+        traced.append(1)
+        return jnp.log(x)
+    @jax.jit
+    def g(x):
+        return jnp.log(jax.pure_callback(host, x, x))
+    f(jnp.float32(-1.0)), g(jnp.float32(-1.0))
+    """
+    found = seen(IMPORTS, cell)
+    assert found.notebook.namespace["traced"] == [1]
+    assert found.notebook.namespace["called"] == [1]
+    assert [finding.rule for finding in found.findings] == ["nan-made", "nan-untraced"]
+    assert "it calls the host (pure_callback)" in found.findings[1].explanation
+    assert not found.findings[1].sure
+
+
+def test_a_nan_in_the_data_is_no_fault_of_the_cell():
+    found = seen(IMPORTS + "data = jnp.array([1.0, jnp.nan])", "out = jax.jit(lambda x: jnp.log(x).sum())(data)")
+    assert (found.finding.rule, found.finding.severity) == ("nan-given", "note")
+    assert "1 NaN in f32[2], the first at [1]" in found.evidence
+
+
+def test_nothing_is_watched_without_being_asked_for():
+    assert seen(IMPORTS + "out = jnp.log(jnp.float32(-1.0))", when="x > 3").findings == []
+
+
+def test_one_cause_is_one_finding_however_often_it_happens():
+    cell = """\
+    @jax.jit
+    def f(x):
+        return jnp.sqrt(x).sum()
+    out = [f(jnp.array([-1.0 - i])) for i in range(5)]
+    """
+    assert "5 runs of the program gave one" in seen(IMPORTS, cell).evidence
+
+
+def test_it_can_be_silenced_on_the_line():
+    assert seen(IMPORTS + "out = jnp.log(jnp.float32(-1.0))  # jaxmagic: ignore[nan-made]").findings == []
