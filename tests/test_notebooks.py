@@ -67,6 +67,7 @@ def test_more_traces_than_allowed_fail_the_cell():
     error = next(out for out in failed.outputs if out.output_type == "error")
     assert error.ename == "TracedTooOften"
     assert "traced 3 times" in error.evalue
+    assert error.traceback == [f"TracedTooOften: {error.evalue}", "    f(jnp.ones(n))"]
     (function,) = (one for one in report_in(failed).compiled if not one.library)
     assert [trace.reason.kind for trace in function.traces][:2] == ["first call", "changed"]
 

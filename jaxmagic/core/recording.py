@@ -1,5 +1,6 @@
 """What `%%jaxtrace` and `%%jaxnojit` record: shapes at lines, compiled functions, findings."""
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,7 +15,6 @@ from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.capture.seconds import Seconds as Spent
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
-from jaxmagic.core.limits import Deliberate
 from jaxmagic.core.lines import frames
 from jaxmagic.core.lines.aliases import Aliases
 from jaxmagic.core.lines.listeners import Listeners, Patient
@@ -25,8 +25,11 @@ from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.nojit.steps import Progress
 from jaxmagic.core.nojit.trail import Trail
+from jaxmagic.core.placed import Placed
 from jaxmagic.core.session import Session
-from jaxmagic.records import Compiled, Finding, NoJit, Report, Seconds
+from jaxmagic.core.source.positions import user_frame
+from jaxmagic.core.source.spans import position
+from jaxmagic.records import Compiled, Finding, Frame, NoJit, Report, Seconds
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that give no finding: `float64-truncated`."""
 
 
-class TracedTooOften(Deliberate):
+class TracedTooOften(Placed):
     """A function was traced more often than `max_traces` allows."""
 
 
@@ -127,12 +130,18 @@ class Recording(Session):
         if self.options.max_traces is not None and times > self.options.max_traces:
             raise TracedTooOften(
                 f"{name} was traced {times} times in this cell; max_traces is {self.options.max_traces}. "
-                "The report says why each time."
+                "The report says why each time.",
+                self._caller(),
             )
         self._watcher.rearm()
         if self._patient is not None:
             self._patient.rearm()
         return self._lines.tracing(name)
+
+    def _caller(self) -> Frame | None:
+        """The user's expression that runs now."""
+        frame = user_frame(sys._getframe(1), self.policy.is_user)
+        return Frame(position(frame), frame.f_code.co_qualname) if frame is not None else None
 
     def _nojit(self) -> NoJit | None:
         if self._experiment is not None:
