@@ -20,19 +20,28 @@ class Condition:
     suspect: Callable[[Array], Array] | None = None
     """Traced, cheaper: true whenever `test` holds, and perhaps sometimes else."""
 
-    def holds(self, value: Array, lanes: int = 0) -> Array:
-        """Whether it is true of `value`, or of any of the examples along its first `lanes` axes; traced `bool[]`."""
-        return _any(_over_lanes(self.test, lanes), value)
+    def holds(self, value: Array, lanes: int = 0, running: Array | None = None) -> Array:
+        """Whether it is true of `value`, or of any of the examples along its first `lanes` axes; traced `bool[]`.
 
-    def may_hold(self, value: Array, lanes: int = 0) -> Array:
-        return _any(_over_lanes(self.suspect or self.test, lanes), value)
+        Args:
+            value: Any array.
+            lanes: How many of its axes are vmapped.
+            running: Which of the examples to ask, where not all; broadcasts against the vmapped axes.
+        """
+        return _any(self.test, value, lanes, running)
+
+    def may_hold(self, value: Array, lanes: int = 0, running: Array | None = None) -> Array:
+        return _any(self.suspect or self.test, value, lanes, running)
 
 
-def _any(test: Callable[[Array], Array], value: Array) -> Array:
+def _any(test: Callable[[Array], Array], value: Array, lanes: int, running: Array | None) -> Array:
     try:
-        return jnp.any(test(value))
+        held = _over_lanes(test, lanes)(value)
     except Exception:  # noqa: BLE001 - a question that makes no sense for this value is not true of it
         return jnp.zeros((), bool)
+    if running is not None:
+        held = held.any(axis=tuple(range(lanes, held.ndim))) & running
+    return jnp.any(held)
 
 
 def _over_lanes(test: Callable[[Array], Array], lanes: int) -> Callable[[Array], Array]:

@@ -17,6 +17,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.taps.delivery import Delivery, Kind, Part, Site, TapStopped
+from jaxmagic.core.taps.masks import running
 from jaxmagic.core.taps.packing import is_worth_packing, layout_of, pack, widen
 from jaxmagic.core.taps.summaries import reduce
 
@@ -64,7 +65,10 @@ def _stage(*operands: Array, site: Site, lanes: Any, kinds: tuple[Kind, ...], **
     if site.gate is None:
         send()
         return []
-    held = [site.gate.may_hold(value, sum(axes)) for value, axes in zip(values, flags, strict=True)]
+    held = [
+        site.gate.may_hold(value, sum(axes), running(axes, extras["active"], masks))
+        for value, axes in zip(values, flags, strict=True)
+    ]
     # The branch sits in the lowering, so that vmap never turns it into a select which sends in every lane.
     lax.cond(functools.reduce(jnp.logical_or, held), send, lambda: None)
     return []
@@ -82,7 +86,11 @@ def _send(
     devices: tuple[int, ...] | None,
 ) -> None:
     conditions = (*site.marks, site.gate) if site.gate else site.marks
-    marks = [condition.holds(x, sum(axes)) for condition in conditions for x, axes in zip(values, lanes, strict=True)]
+    marks = [
+        condition.holds(x, sum(axes), running(axes, extras["active"], masks))
+        for condition in conditions
+        for x, axes in zip(values, lanes, strict=True)
+    ]
     parts, payload = [], [jnp.stack(marks)] if marks else []
     for value, axes in zip(values, lanes, strict=True):
         reduced = site.reduce_above is not None and value.size > site.reduce_above

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxmagic.core.taps.delivery import Delivery, Parcel, Part
+from jaxmagic.core.taps.masks import running
 from jaxmagic.core.taps.summaries import combine, summarize
 from jaxmagic.records import Aval, Span, Summary, TapEvent, TapSeries
 
@@ -42,7 +43,7 @@ class Arrival(NamedTuple):
         parcel, part = self.read(), self.delivery.parts[index]
         value = parcel.values[index]
         lanes = part.shape[: sum(part.lanes)]
-        reduced = isinstance(value, Summary)
+        active = _active(parcel.active, self.delivery.active, part)
         return TapEvent(
             number=self.number,
             step=self.steps[index],
@@ -50,9 +51,9 @@ class Arrival(NamedTuple):
             lanes=lanes,
             device=parcel.device,
             time=self.time - began,
-            summary=value if reduced else summarize(value),
-            value=plain(value) if whole and not reduced else None,
-            active=_active(parcel.active, self.delivery.active, part),
+            summary=_summary(value, active),
+            value=plain(value) if whole and not isinstance(value, Summary) else None,
+            active=active,
             alert=bool(self.alerts) and self.alerts[index],
         )
 
@@ -171,15 +172,20 @@ def _active(masks: Sequence[np.ndarray], axes: Sequence[tuple[bool, ...]], part:
     lanes = part.shape[: sum(part.lanes)]
     if not masks or not lanes:
         return ()
-    running = np.ones(lanes, bool)
-    missing = tuple(level for level, there in enumerate(part.lanes) if not there)
     # The counters of lanes that end apart have all of the vmapped axes, and come after the masks.
     everywhere = [(True,) * len(part.lanes)] * (len(masks) - len(axes))
-    for mask, has in zip(masks, [*axes, *everywhere], strict=True):
-        if mask.ndim == sum(has):
-            sizes = iter(mask.shape)
-            running &= mask.reshape([next(sizes) if each else 1 for each in has]).any(axis=missing)
-    return () if running.all() else tuple(bool(lane) for lane in running.reshape(-1))
+    known = [(mask, has) for mask, has in zip(masks, [*axes, *everywhere], strict=True) if mask.ndim == sum(has)]
+    if not known:
+        return ()
+    active = np.broadcast_to(running(part.lanes, *zip(*known, strict=True)), lanes)
+    return () if active.all() else tuple(bool(lane) for lane in active.reshape(-1))
+
+
+def _summary(value: Any, active: tuple[bool, ...]) -> Summary | None:
+    """Of the lanes that are running: what the others hold is not used."""
+    if isinstance(value, Summary):
+        return value
+    return summarize(value.reshape(len(active), -1)[np.array(active)] if active else value)
 
 
 def _size(arrival: Arrival, index: int) -> int:

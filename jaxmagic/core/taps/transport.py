@@ -18,6 +18,7 @@ from jax.interpreters import partial_eval as pe
 from jaxmagic.core.aside import aside
 from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.taps.delivery import Delivery, Kind, Part, Site
+from jaxmagic.core.taps.masks import running
 from jaxmagic.core.taps.sending import callback_effect, lower_tap
 from jaxmagic.core.taps.summaries import reduce
 
@@ -101,14 +102,19 @@ def _deliver(operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]) -> 
     masks = [i for i, kind in enumerate(kinds) if kind == "active"]
     values = [jnp.asarray(operands[i]) for i in at]
     conditions = (*site.marks, site.gate) if site.gate else site.marks
-    marks = [condition.holds(x, sum(lanes[i])) for condition in conditions for i, x in zip(at, values, strict=True)]
+    active = [jnp.asarray(operands[i]) for i in masks]
+    marks = [
+        condition.holds(x, sum(lanes[i]), running(lanes[i], active, [lanes[m] for m in masks]))
+        for condition in conditions
+        for i, x in zip(at, values, strict=True)
+    ]
     parts, payload = [], [np.asarray(marks)] if marks else []
     for i, value in zip(at, values, strict=True):
         reduced = site.reduce_above is not None and value.size > site.reduce_above
         arrays = _reduce_now(value) if reduced else (value,)
         parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), lanes[i]))
         payload += [np.asarray(array) for array in arrays]
-    payload += [np.asarray(operands[i]) for i in masks]
+    payload += map(np.asarray, active)
     delivery = Delivery(
         parts=tuple(parts),
         conditions=len(conditions),

@@ -78,7 +78,11 @@ export function lanesOf({ aval, events }: TapSeries): readonly (readonly (number
   const grids = events.map(gridOf);
   const known = grids.filter(Boolean).length;
   if (aval.shape.length || count < 2 || count > MOST_LANES || known * 2 < events.length) return null;
-  return Array.from({ length: count }, (_, lane) => grids.map(grid => finite(grid?.data[lane])));
+  // What a lane holds that is not running is not used.
+  const runs = (event: TapEvent, lane: number): boolean => event.active[lane] ?? true;
+  return Array.from({ length: count }, (_, lane) =>
+    events.map((event, at) => (runs(event, lane) ? finite(grids[at]?.data[lane]) : null)),
+  );
 }
 
 function finite(value: number | undefined): number | null {

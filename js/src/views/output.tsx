@@ -79,7 +79,8 @@ function PrintedLine({ printed, shown }: { printed: Printed; shown: Shown }) {
       <span class="grow" />
       {printed.traced && <span class="tag">while tracing</span>}
       {printed.source !== "print" && <span class="tag">{printed.source}</span>}
-      {printed.lane.length > 0 && <span class="quiet">lane {printed.lane.join(", ")}</span>}
+      {/* Notebooks saved before lanes were known have none. */}
+      {printed.lane?.length > 0 && <span class="quiet">lane {printed.lane.join(", ")}</span>}
       {printed.step ? <span class="quiet">step {printed.step}</span> : null}
       <Where span={printed.span} shown={shown} />
     </>
