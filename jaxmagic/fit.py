@@ -54,9 +54,22 @@ def _smaller(report: Report) -> Iterator[tuple[str, Report]]:
     for text, equations in ((100_000, 20_000), (20_000, 5_000), (5_000, 1_000), (0, 200), (0, 0)):
         what = f"what programs have beyond {text:,} characters of HLO and {equations:,} equations each"
         yield what, _with_traces(report, _cut(text, equations))
-    few = msgspec.structs.replace(report, compiled=report.compiled[:100], hints=report.hints[:2_000])
+    few = msgspec.structs.replace(_without_jit(report), compiled=report.compiled[:100], hints=report.hints[:2_000])
     bare = msgspec.structs.replace(few, printed=report.printed[:200], taps=())
-    yield "all programs, functions past 100, hints past 2,000, prints past 200", _with_traces(bare, _cut(0, 0))
+    said = "all programs, functions past 100, hints past 2,000, prints past 200"
+    said += ", values of lines past 1,000, names compared past 500" if report.nojit is not None else ""
+    yield said, _with_traces(bare, _cut(0, 0))
+
+
+def _without_jit(report: Report) -> Report:
+    """Fewer of the real values, and of the names compared those that differ first."""
+    nojit, comparison = report.nojit, report.comparison
+    if nojit is not None:
+        nojit = msgspec.structs.replace(nojit, values=nojit.values[:1_000])
+    if comparison is not None:
+        gravest = sorted(comparison.differences, key=lambda each: each.verdict == "equal")
+        comparison = msgspec.structs.replace(comparison, differences=tuple(gravest[:500]))
+    return msgspec.structs.replace(report, nojit=nojit, comparison=comparison)
 
 
 def _with_traces(report: Report, cut: Callable[[Trace], Trace]) -> Report:

@@ -11,7 +11,7 @@ from jaxmagic.records import Hint, Report, Span
 Sample = Callable[[str], Report]
 
 
-@pytest.mark.parametrize("name", ["mlp", "failed", "empty", "hostile", "taps", "comparison"])
+@pytest.mark.parametrize("name", ["mlp", "failed", "empty", "hostile", "taps", "comparison", "nojit"])
 def test_what_fits_comes_back_as_it_was(sample: Sample, name: str):
     report = sample(name)
     assert unpack(payload(report)) == report
@@ -43,6 +43,30 @@ def test_a_flood_of_hints_still_fits(sample: Sample):
     packed = payload(msgspec.structs.replace(sample("empty"), hints=hints), 200_000)
     assert len(packed.report) <= 200_000
     assert len(unpack(packed).hints) == 2_000
+
+
+def test_a_flood_of_real_values_and_of_names_compared_still_fits(sample: Sample):
+    nojit, comparison = sample("nojit").nojit, sample("comparison").comparison
+    assert nojit is not None
+    assert comparison is not None
+    values = tuple(
+        msgspec.structs.replace(nojit.values[0], name=f"name_{n * 7919}", run=n, text=str(n**7)) for n in range(20_000)
+    )
+    last = msgspec.structs.replace(comparison.differences[0], name="the gravest", verdict="different")
+    names = tuple(msgspec.structs.replace(last, name=f"name_{n * 7919}", verdict="equal") for n in range(20_000))
+    flood = msgspec.structs.replace(
+        sample("empty"),
+        nojit=msgspec.structs.replace(nojit, values=values),
+        comparison=msgspec.structs.replace(comparison, differences=(*names, last)),
+    )
+    packed = payload(flood, 100_000)
+    assert len(packed.report) <= 100_000
+    kept = unpack(packed)
+    assert kept.nojit is not None
+    assert len(kept.nojit.values) == 1_000
+    assert kept.comparison is not None
+    assert kept.comparison.differences[0].name == "the gravest"
+    assert "values of lines past 1,000" in kept.limits[-1]
 
 
 def test_another_protocol_is_an_error_that_names_both_versions(sample: Sample):

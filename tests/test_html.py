@@ -38,6 +38,7 @@ SAMPLES = (
     "hostile",
     "interrupted",
     "mlp",
+    "nojit",
     "plain_python",
     "retraces",
     "running",
@@ -141,7 +142,7 @@ def test_a_page_has_no_control_or_direction_character(name: str, sample: Sample)
     assert [line for line in source.split("\n") if line != visible(line, len(line))] == []
 
 
-@pytest.mark.parametrize("name", ["failed", "retraces"])
+@pytest.mark.parametrize("name", ["failed", "nojit", "retraces"])
 def test_a_page_is_as_in_the_golden_file(name: str, sample: Sample, golden: Callable[[str, str], None]):
     golden(f"{name}.html", html.render(sample(name)))
 

@@ -39,6 +39,7 @@ SAMPLES = (
     "hostile",
     "interrupted",
     "mlp",
+    "nojit",
     "plain_python",
     "retraces",
     "running",

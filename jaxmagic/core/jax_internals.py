@@ -22,6 +22,7 @@ from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
 from jax._src.lax import control_flow as _control_flow
+from jax._src.lax import lax as _lax
 from jax._src.state import types as _state_types
 
 # Not from `jax.extend.core`: importing that brings in Pallas, which since JAX 0.12 adds to the key of every trace
@@ -347,6 +348,11 @@ def batch_sizes(tracer: Any) -> tuple[int, ...]:
         inner: Any = getattr(tracer, "val", None)
         tracer = getattr(tracer, "primal", None) if inner is None else inner
     return tuple(sizes)
+
+
+def weak(array: Any) -> Any:
+    """The same array of a weak type, such as Python numbers have."""
+    return _lax._convert_element_type(array, weak_type=True)
 
 
 def new_variable(aval: Any) -> Any:

@@ -15,6 +15,7 @@ from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.capture.seconds import Seconds as Spent
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.choice import only
+from jaxmagic.core.failures.provenance import Written
 from jaxmagic.core.lines import frames
 from jaxmagic.core.lines.aliases import Aliases
 from jaxmagic.core.lines.listeners import Listeners, Patient
@@ -29,7 +30,7 @@ from jaxmagic.core.placed import Placed
 from jaxmagic.core.session import Session
 from jaxmagic.core.source.positions import user_frame
 from jaxmagic.core.source.spans import position
-from jaxmagic.records import Compiled, Finding, Frame, NoJit, Report, Seconds
+from jaxmagic.records import Compiled, Failure, Finding, Frame, NoJit, Report, Seconds
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +149,12 @@ class Recording(Session):
             return self._experiment.record()
         return Lasting.current.record() if Lasting.current is not None else None
 
+    def _failure(self, lines: Written | None) -> Failure | None:
+        failure = super()._failure(lines)
+        if failure is None or self._experiment is None:
+            return failure
+        return msgspec.structs.replace(failure, findings=tuple(map(_without_jit, failure.findings)))
+
     def _findings(self, report: Report, stale: tuple[Stale, ...]) -> tuple[Finding, ...]:
         modules = self._lines.modules()
         return rules.observe(
@@ -167,6 +174,17 @@ class Recording(Session):
                 failure=report.failure,
             )
         )
+
+
+def _without_jit(finding: Finding) -> Finding:
+    """A finding about JAX's checker for NaN, which sees more than it does with jit."""
+    if finding.rule != "nan-found":
+        return finding
+    more = (
+        " Without jit the checker looks at the result of every operation, with jit only at what a jitted function "
+        "returns: a NaN that is masked in between passes there."
+    )
+    return msgspec.structs.replace(finding, explanation=finding.explanation + more)
 
 
 def _seconds(compiled: tuple[Compiled, ...], spent: Spent, total: float, tool: float) -> Seconds:

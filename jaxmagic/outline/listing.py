@@ -55,14 +55,14 @@ def _notes(source: Source, report: Report, findings: Sequence[Finding], ways: Wa
         head = notes.get(number, ())
         notes[number] = (*(_closed(head) if words else head), *words)
     for number, words in _values(source, report, caps):
-        notes[number] = (*_closed(notes.get(number, ())), words)
+        notes[number] = (*_closed(notes.get(number, ())), *words)
     for number, words in _marks(source, report, findings):
         before = notes.get(number, ())
         notes[number] = (*(before if words.text.startswith("←") else _closed(before)), words)
     return notes
 
 
-def _values(source: Source, report: Report, caps: Caps) -> Iterable[tuple[int, Word]]:
+def _values(source: Source, report: Report, caps: Caps) -> Iterable[tuple[int, Line]]:
     values = [value for value in report.nojit.values if value.span.file == source.file] if report.nojit else []
     for number, group in groupby(values, key=lambda value: value.span.line):
         for words in value_notes(list(group), caps):

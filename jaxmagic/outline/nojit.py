@@ -81,17 +81,16 @@ def _costs(costs: Sequence[LineCost], places: Places) -> Table:
 # ------------------------------------------------------------------------------------- values at lines
 
 
-def value_notes(values: Sequence[LineValue], caps: Caps) -> Iterator[Word]:
-    """The values of one line's variables, over the runs of the line that were kept."""
+def value_notes(values: Sequence[LineValue], caps: Caps) -> Iterator[Line]:
+    """The values of one line's variables, one by one, over the runs of the line that were kept."""
     by_name = sorted(values, key=lambda value: value.name)
     groups = [(name, list(group)) for name, group in groupby(by_name, key=lambda value: value.name)]
     for name, group in groups[: caps.leaves]:
         label = "→" if name == "return" else f"{short(name, NAME)} ="
         first, *others = _over_runs(group)
-        yield Word(f"{label} {first}", "note")
-        yield from (Word(text, "note") for text in others)
+        yield tuple(Word(text, "note") for text in (f"{label} {first}", *others))
     if len(groups) > caps.leaves:
-        yield Word(f"… {len(groups) - caps.leaves} more", "dim")
+        yield (Word(f"… {len(groups) - caps.leaves} more", "dim"),)
 
 
 def _over_runs(values: Sequence[LineValue]) -> list[str]:

@@ -45,6 +45,19 @@ _MADE_OF = {
 }
 """What a transformation uses inside: not to be told apart from it."""
 
+_IN_PYTHON = {
+    "jaxmagic.core.nojit.switch": ("jit",),
+    "jaxmagic.core.nojit.loops": (
+        "scan body",
+        "while_loop",
+        "fori_loop",
+        "cond branch",
+        "switch branch",
+        "checkpoint",
+    ),
+}
+"""By modules of ours that call the user's function in Python: what JAX then only seems to do with it."""
+
 
 class Site:
     """One user frame of a traceback, at the instruction that raised."""
@@ -169,11 +182,13 @@ def _transforms(inner: FrameType, outer: FrameType) -> list[str]:
 
     From the frames' own chain, since JAX cuts its frames out of tracebacks outside IPython.
     """
-    named = []
+    named: list[str] = []
+    untraced: set[str] = set()
     frame = inner.f_back
     while frame is not None and frame is not outer:
+        untraced.update(_IN_PYTHON.get(frame.f_globals.get("__name__", ""), ()))
         transform = _transform(frame)
-        if transform:
+        if transform and transform not in untraced:
             while named and named[-1] in _MADE_OF.get(transform, ()):
                 named.pop()
             named.append(f"jit {inner.f_code.co_name}" if transform == "jit" else transform)

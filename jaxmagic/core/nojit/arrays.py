@@ -1,5 +1,6 @@
 """Real arrays as they are met: a small one is copied, a large one reduced at once, and nothing of JAX's is kept."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ REDUCED = 1_000_000
 
 SHOWN = 8
 """Elements up to which the value itself is shown."""
+
+_COLUMNS = re.compile(r"(?<=\[)\s+|\s+(?=[],])|(?<=,)\s+(?= )")
+"""Spaces that only put numbers below each other."""
 
 _DEEPEST = 6
 _MOST_PARTS = 100
@@ -47,7 +51,8 @@ class Sighting(NamedTuple):
         """The value, where it is small."""
         if self.value is None or self.value.size > SHOWN:
             return ""
-        return np.array2string(self.value, precision=4, separator=", ", max_line_width=1000).replace("\n", " ")
+        text = np.array2string(self.value, precision=4, separator=", ", max_line_width=1000)
+        return _COLUMNS.sub("", text.replace("\n", " ")).replace("  ", " ")
 
 
 def sightings(value: Any, most: int, owns: Owns) -> list[Sighting]:

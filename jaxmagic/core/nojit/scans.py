@@ -73,7 +73,8 @@ def run(scan: Scan, step: Callable[[Any, Any], Any], changed: Callable[[str, str
         if len(results) == 1:
             _compare_types(first, carry, changed)
     ordered = results[::-1] if scan.reverse else results
-    return carry, jax.tree.map(lambda *each: _stacked(each), *ordered)
+    stacked = jax.tree.map(lambda *each: _stacked(each), *ordered)
+    return carry, jax.tree.map(_as_weak_as, stacked, results[0])
 
 
 def _at(index: np.int32, array: Any) -> Any:
@@ -91,6 +92,11 @@ def _stacked(values: tuple[Any, ...]) -> Any:
     if not plain or len({each.dtype for each in arrays}) > 1:
         return jnp.stack(arrays)
     return jnp.asarray(np.stack([np.asarray(each) for each in arrays]))
+
+
+def _as_weak_as(stacked: Any, first: Any) -> Any:
+    """Of the type that `scan` gives: weak where the first step's result is, whatever the later ones are."""
+    return jax_internals.weak(stacked) if _array(first).aval.weak_type else stacked
 
 
 def _is_plain(array: Any) -> bool:

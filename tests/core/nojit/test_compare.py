@@ -142,9 +142,32 @@ def test_rounding_that_the_code_amplifies_is_not_a_bug(shell: InteractiveShell):
         assert found.verdict.startswith("Rounding that the code amplifies: `noise` on line 6 of f differs by ")
 
 
-def test_code_that_only_works_without_jit_is_told_so(shell: InteractiveShell):
-    found = compare(shell, "@jax.jit\ndef f(x):\n    return x if x > 0 else -x\ny = f(-1.0)")
-    assert found.verdict.startswith("This code only works without jit; with jit it raises TracerBoolConversionError: ")
+ONLY_WITHOUT_JIT = {
+    "a condition": ("@jax.jit\ndef f(x):\n    return x if x > 0 else -x\ny = f(-1.0)", "TracerBoolConversionError"),
+    "a range": ("@jax.jit\ndef f(n):\n    return sum(range(n))\ny = f(3)", "TracerIntegerConversionError"),
+    "NumPy": ("f = jax.jit(lambda x: np.stack([x, x]))\ny = f(jnp.ones(2))", "TracerArrayConversionError"),
+    "a mask": ("f = jax.jit(lambda x: x[x > 0])\ny = f(jnp.arange(3))", "NonConcreteBooleanIndexError"),
+    "a method": (
+        "class M:\n    @functools.partial(jax.jit, static_argnums=0)\n    def f(self, x):\n        return x.item()\n"
+        "y = M().f(jnp.ones(()))",
+        "ConcretizationTypeError",
+    ),
+    "a loop's body": (
+        "def body(c, t):\n    return (c + t if t > 1 else c), None\ny = jax.lax.scan(body, 0.0, jnp.arange(3.0))",
+        "TracerBoolConversionError",
+    ),
+}
+
+
+@pytest.mark.parametrize("dress", ONLY_WITHOUT_JIT)
+def test_code_that_only_works_without_jit_is_told_so(shell: InteractiveShell, dress: str):
+    cell, error = ONLY_WITHOUT_JIT[dress]
+    assert compare(shell, cell).verdict.startswith(f"This code only works without jit; with jit it raises {error}: ")
+
+
+def test_code_that_only_works_with_jit_is_told_so(shell: InteractiveShell):
+    found = compare(shell, "y = jax.jit(lambda x: x if isinstance(x, jax.core.Tracer) else 1 / 0)(1.0)")
+    assert found.verdict == "This code only works with jit; without jit it raises ZeroDivisionError: division by zero"
 
 
 def test_code_that_fails_both_ways_is_told_so(shell: InteractiveShell):

@@ -114,7 +114,7 @@ def test_nan_and_infinity_are_counted():
 
     record = nojit(lambda: f(jnp.array([-1.0, 0.0, 1.0])))
     (y,) = of(record, "y")
-    assert y.text == "[ nan, -inf,   0.]"
+    assert y.text == "[nan, -inf, 0.]"
     assert y.summary is not None
     assert (y.summary.nan, y.summary.neginf) == (1, 1)
 
@@ -149,7 +149,7 @@ def test_values_under_vmap_and_grad_are_those_behind_the_tracers():
 
     record = nojit(lambda: (jax.vmap(f)(jnp.arange(6.0).reshape(3, 2)), jax.grad(f)(jnp.ones(2))))
     batch, gradient = of(record, "y")
-    assert (str(batch.aval), batch.lanes, batch.text) == ("f32[2]", (3,), "[[ 0.,  2.],  [ 4.,  6.],  [ 8., 10.]]")
+    assert (str(batch.aval), batch.lanes, batch.text) == ("f32[2]", (3,), "[[0., 2.], [4., 6.], [8., 10.]]")
     assert (str(gradient.aval), gradient.lanes, gradient.text) == ("f32[2]", (), "[2., 2.]")
 
 
@@ -258,7 +258,7 @@ def both(call: Any) -> None:
     assert recorder.report.nojit is not None
     for left, right in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6)
-        assert (left.shape, left.dtype) == (right.shape, right.dtype)
+        assert (left.shape, left.dtype, left.weak_type) == (right.shape, right.dtype, right.weak_type)
 
 
 XS, KEY = jnp.arange(5.0), jax.random.key(0)
@@ -268,6 +268,7 @@ LOOPS = {
     "scan without xs": lambda: lax.scan(lambda c, _: (c * 2, c), 1.0, None, length=4),
     "scan by keywords": lambda: lax.scan(f=lambda c, x: (c + x["a"], None), init=0.0, xs={"a": XS}, unroll=2),
     "scan of a pytree": lambda: lax.scan(lambda c, x: ((c[0] + x, c[1]), {"y": x}), (0.0, jnp.ones(2)), XS),
+    "scan of weak numbers": lambda: lax.scan(lambda c, x: (c * 2, (c * 3, 1.0, c + x)), 1, XS),
     "scan in a scan": lambda: lax.scan(lambda c, x: (lax.scan(lambda d, y: (d + y * x, d), c, XS)[0], c), 0.0, XS),
     "while": lambda: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, 1.0)),
     "fori": lambda: lax.fori_loop(0, 5, lambda i, c: c + i, 0.0),
