@@ -1,6 +1,7 @@
-"""`%%jaxtrace` in plain IPython, as over ssh: text only, in the cell's one output."""
+"""Our magics in plain IPython, as over ssh: text only, in the cell's one output."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,13 +17,13 @@ from jaxmagic.records import Report
 def ipython(tmp_path: Path):
     """Runs cells in `ipython` and gives what it wrote to its terminal."""
 
-    def run(*cells: str) -> str:
+    def run(*cells: str, typed: tuple[str, ...] = ()) -> str:
         script = tmp_path / "cells.py"
         script.write_text(_typing(cells))
         command = [sys.executable, "-m", "IPython", "--no-banner", "--quick", "--colors=NoColor", "--simple-prompt"]
         done = subprocess.run(
             [*command, "-i", str(script)],
-            input="exit\n",
+            input="\n".join([*typed, "exit", ""]),
             capture_output=True,
             text=True,
             env={**os.environ, "IPYTHONDIR": str(tmp_path / "profile"), "COLUMNS": "80"},
@@ -91,3 +92,52 @@ def test_the_configuration_silences_rules(ipython, tmp_path: Path):
     cell = "import jax.numpy as jnp\nx = jnp.ones(3)\nx.at[0].set(5)\ny = x\n\n"
     ipython("%config JaxMagic.ignore = ['update-dropped']", f"%%jaxtrace -q --to r.json\n{cell}")
     assert report(tmp_path / "r.json").findings == ()
+
+
+# ---------------------------------------------------------------------------------------- without jit
+
+DEFINE = (
+    "import jax, jax.numpy as jnp\n"
+    "@jax.jit\ndef stops(x):\n    y = x * 2\n    breakpoint()\n    z = y + 1\n    return z\n"
+    "@jax.jit\ndef fails(x):\n    inside = x * 2\n    return inside.item() / 0\n"
+    "@jax.jit\ndef outer(x):\n    return stops(x) + 1"
+)
+
+
+def test_a_breakpoint_stops_in_a_terminal_at_real_values(ipython):
+    typed = ("p float(y)", "n", "n", "p float(z)", "c")  # Python 3.13 stops at the breakpoint, before at the next line
+    out = ipython(DEFINE, "%%jaxnojit --only stops\nprint('then', outer(jnp.float32(20.0)))", typed=typed)
+    assert "40.0" in out
+    assert "41.0" in out
+    assert "then 42.0" in out
+    assert "%%jaxnojit --only stops: finished" in out
+
+
+def test_a_loops_body_is_stepped_through_in_a_terminal(ipython):
+    cell = (
+        "%%jaxnojit -q\ndef body(c, t):\n    breakpoint()\n    c = c + t\n    return c, None\n"
+        "print('total', jax.lax.scan(body, 0.0, jnp.arange(3.0))[0])"
+    )
+    out = ipython(DEFINE, cell, typed=("p float(c), float(t)", "c") * 3)
+    assert all(f"({c}, {t})" in out for c, t in ((0.0, 0.0), (0.0, 1.0), (1.0, 2.0)))
+    assert "total 3.0" in out
+
+
+def test_pdb_and_debug_open_in_a_terminal_where_the_error_was(ipython):
+    cell = "fails(jnp.float32(21.0))"
+    assert "42.0" in ipython(DEFINE, f"%%jaxnojit -q --pdb\n{cell}", typed=("p float(inside)", "q"))
+    assert "42.0" in ipython(DEFINE, f"%%jaxnojit -q\n{cell}", "%debug", typed=("p float(inside)", "q"))
+
+
+def test_a_breakpoint_is_not_ours_once_the_cell_is_over(ipython, tmp_path: Path):
+    out = ipython(
+        DEFINE, "import sys\nbefore = sys.breakpointhook", "%%jaxnojit -q\nx = 1", "print(sys.breakpointhook is before)"
+    )
+    assert "True" in out
+
+
+def test_long_work_says_in_one_line_of_the_terminal_how_far_it_has_come(ipython):
+    cell = "%%jaxnojit -q --budget 3\n_ = jax.lax.scan(lambda c, t: (c + t, None), 0.0, jnp.arange(1e6))"
+    loud = ipython(DEFINE, cell.replace(" -q", ""))
+    assert re.search(r"  0% \d s without jit, [\d,]+ operations, step [\d,]+ of 1,000,000 of a scan", loud)
+    assert "without jit, " not in ipython(DEFINE, cell).partition("OverBudget")[0]

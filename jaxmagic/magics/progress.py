@@ -50,8 +50,8 @@ def _write(text: str) -> None:
 
 def _line(progress: Progress) -> str:
     share = progress.fraction
-    bar = "" if share is None else f"[{'#' * int(share * 20):<20}] "
-    return f"{bar}{progress}"[:_WIDTH]
+    text = f"{'' if share is None else f'{share:4.0%} '}{progress}"
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def _html(progress: Progress) -> str:
