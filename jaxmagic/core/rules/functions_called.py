@@ -10,9 +10,11 @@ from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.scopes import assigned, binder, class_of, methods
+from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.syntax import definition
 
 JITTED = type(jax.jit(abs))
+_policy = Policy()
 _WRAPPERS = 5
 """Decorators around a function that are looked through."""
 _TRANSFORMS = ("jax.jit", "jax.vmap", "jax.grad", "jax.value_and_grad", "jax.checkpoint", "jax.remat", "jax.jacfwd")
@@ -75,7 +77,7 @@ def _named(observed: Observed, piece: Ran, name: str, depth: int) -> Ran | None:
 
 
 def _of_value(value: Any, name: str) -> Ran | None:
-    """The function behind a value, its decorators looked through; nothing of the user's runs."""
+    """The user's function behind a value, its decorators looked through; nothing of it runs."""
     if isinstance(value, type):
         value, name = class_attribute(value, "__init__"), "__init__"
     for _ in range(_WRAPPERS):
@@ -84,7 +86,8 @@ def _of_value(value: Any, name: str) -> Ran | None:
         if isinstance(value, FunctionType):
             inner = vars(value).get("__wrapped__")
             if inner is None:
-                node = definition(value.__code__)
+                own = _policy.is_user(value.__code__.co_filename)
+                node = definition(value.__code__) if own else None
                 known = isinstance(node, ast.FunctionDef | ast.Lambda)
                 return Ran(value.__code__.co_filename, node, name, ()) if known else None
             value = inner
