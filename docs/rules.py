@@ -61,6 +61,7 @@ _KINDS = {
     "dropped": "Indices and updates",
     "frozen": "Programs that are older than their code",
     "stale": "Programs that are older than their code",
+    "effects": "Programs that are older than their code",
     "keys": "Random keys",
     "timing": "Time and size",
     "elements": "Time and size",

@@ -122,6 +122,7 @@ class Tapping(Session):
             limits=self.limits,
             namespace=self.cells.namespace,
             printed=report.printed,
+            taps=report.taps,
             host_calls=tuple(self.host_calls),
             failure=report.failure,
             causes=causes,

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -14,7 +14,9 @@ from jaxmagic.core.rules.exact import Exact
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.shapes_seen import Shapes
-from jaxmagic.records import Evidence
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import loaded
+from jaxmagic.records import Evidence, Hint, Leaf, TapSeries
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,11 @@ def index_out_of_range(observed: Observed) -> Iterator[Cause]:
     its window, and `switch` takes the last branch. An off-by-one error so becomes a number that looks right.
 
     Sure: index and size are both known: constants, shapes, ranges of loops, and integer arrays that were there
-    when the cell ended. Indices that only the program computes are not seen, and neither are lines under an `if`.
-    A call that states its `mode` is left alone.
+    when the cell ended. Of indices that only the program computes, `%%jaxtap` sees the values: it compares them with
+    the size of the axis wherever they are used. Lines under an `if` are not looked at, and a call that states its
+    `mode` is left alone.
     """
+    yield from _tapped(observed)
     for piece in ran(observed):
         exact, shapes = Exact(observed, piece), None
         unsure = _conditional(piece)
@@ -52,6 +56,59 @@ def index_out_of_range(observed: Observed) -> Iterator[Cause]:
                 shapes = shapes or Shapes(observed, piece)
                 for access in _accesses(observed, piece, shapes, exact, node):
                     yield from _checked(piece, shapes, exact, access)
+
+
+class _Seen(Exact):
+    """The least and the greatest value of each variable that was tapped."""
+
+    def __init__(self, observed: Observed, piece: Ran, values: dict[str, np.ndarray]) -> None:
+        super().__init__(observed, piece)
+        self._values = values
+
+    def value(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Name) and node.id in self._values:
+            return self._values[node.id]
+        return super().value(node)
+
+
+def _tapped(observed: Observed) -> Iterator[Cause]:
+    """Indices whose values came ashore."""
+    hints = tuple(
+        Hint(one.span, one.function, 0, one.name, "assigned", (Leaf("", one.aval, "traced"),))
+        for one in observed.taps
+        if one.span is not None and not one.gradient
+    )
+    known = replace(observed, hints=hints)
+    places = {(one.span.file, one.function): one.span for one in observed.taps if one.span is not None}
+    for (file, function), span in places.items():
+        node = source.function_at(span)
+        values = {
+            one.name: seen for one in observed.taps if one.function == function and (seen := _range(one)) is not None
+        }
+        if node is None or not values:
+            continue
+        piece = Ran(file, node, function, ())
+        unsure, shapes, exact = _conditional(piece), Shapes(known, piece), _Seen(known, piece, values)
+        for node in piece.own:
+            if isinstance(node, ast.Subscript | ast.Call) and node not in unsure:
+                for access in _accesses(known, piece, shapes, exact, node):
+                    if values.keys() & loaded(access.index):
+                        yield from _checked(piece, shapes, exact, access)
+
+
+def _range(one: TapSeries) -> np.ndarray | None:
+    """The least and the greatest value of all events of a series of integers."""
+    if one.gradient or not one.aval.dtype.startswith(("int", "uint")):
+        return None
+    found = []
+    for event in one.events:
+        if not all(event.active):  # a lane that takes the other branch may have any value
+            continue
+        if event.summary is not None and event.summary.min is not None and event.summary.max is not None:
+            found += [int(event.summary.min), int(event.summary.max)]
+        elif event.value is not None:
+            found += [int(np.min(event.value)), int(np.max(event.value))]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return np.array([min(found), max(found)]) if found else None
 
 
 def _conditional(piece: Ran) -> set[ast.AST]:
@@ -112,6 +169,8 @@ def _of_call(observed: Observed, piece: Ran, shapes: Shapes, exact: Exact, node:
     function = dotted(observed, piece, node.func)
     if function in ("jax.numpy.take", "jax.lax.dynamic_slice", "jax.lax.switch") and len(node.args) >= 2:
         yield from _of_function(shapes, exact, function.rpartition(".")[2], node)
+    elif function == "jax.lax.dynamic_update_slice" and len(node.args) == 3:
+        yield from _of_window(shapes, node)
     elif function in ("jax.lax.dynamic_slice_in_dim", "jax.lax.dynamic_index_in_dim") and len(node.args) >= 2:
         yield from _along_one_axis(shapes, exact, function, node)
 
@@ -135,6 +194,16 @@ def _of_function(shapes: Shapes, exact: Exact, function: str, node: ast.Call) ->
         windows = exact.get(node.args[2])
         for start, size, window in zip(index.elts, sizes, windows if isinstance(windows, tuple) else (), strict=False):
             yield _Access(node, array, start, size, "moves the window back instead", kind="start", room=window)
+
+
+def _of_window(shapes: Shapes, node: ast.Call) -> Iterator[_Access]:
+    """The starts of a block that is written into an array."""
+    array, block, starts = node.args
+    sizes, taken = shapes.sizes(array), shapes.aval(block)
+    given = starts.elts if isinstance(starts, ast.Tuple | ast.List) else []
+    for start, size, room in zip(given, sizes or (), taken.shape if taken is not None else (), strict=False):
+        if isinstance(room, int):
+            yield _Access(node, array, start, size, "moves the block back instead", kind="start", room=room)
 
 
 def _along_one_axis(shapes: Shapes, exact: Exact, function: str, node: ast.Call) -> Iterator[_Access]:

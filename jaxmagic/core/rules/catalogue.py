@@ -65,6 +65,7 @@ FAMILIES = (
     "aliasing",
     "precision",
     "stale",
+    "effects",
     "keys",
     "printing",
     "host",

@@ -16,7 +16,7 @@ from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.aliases import Alias
 from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.source.nodes import parts
-from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span
+from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span, TapSeries
 
 _DERIVATIVES = ("grad", "jvp", "vjp", "jacobian")
 _STAGED = {"DynamicJaxprTracer", "JitTracer"}
@@ -178,6 +178,8 @@ class Observed:
     """From `Capture.stale()`."""
     aliases: tuple[Alias, ...] = ()
     """From `Aliases.found()`."""
+    taps: tuple[TapSeries, ...] = ()
+    """What came ashore, where values were tapped."""
     host_calls: tuple[Use, ...] = ()
     """Uses of the old `host_callback`, as often as it was called."""
     causes: Causes = field(default_factory=Causes)

@@ -10,7 +10,9 @@ import numpy as np
 
 from jaxmagic.core.failures.operands import UnknownError, is_tracer
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.functions_called import function_behind
 from jaxmagic.core.rules.ran import Ran, dotted, ran
+from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source.syntax import definition
 
 MOST = 1_000_000
@@ -103,19 +105,32 @@ class Exact:
         raise UnknownError("not a plain assignment")
 
     def _argument(self, name: str) -> Any:
-        """From the only call of the function in the code that ran."""
+        """From the only call of the function in the code that ran, by itself or as the body of a loop."""
         sites = list(_call_sites(self._observed, self._piece))
         names = _parameters(self._piece)
         if len(sites) != 1 or name not in names:
             raise UnknownError(name)
         caller, call = sites[0]
+        there = Exact(self._observed, caller, self._depth + 5)
+        if _mapped(self._observed, caller, call) is not None:
+            return self._of_a_loop(there, caller, call, names.index(name))
         given = next((each.value for each in call.keywords if each.arg == name), None)
         index = names.index(name)
         if given is None and index < len(call.args):
             given = call.args[index]
         if given is None or any(isinstance(each, ast.Starred) for each in call.args):
             raise UnknownError(name)
-        return Exact(self._observed, caller, self._depth + 5).value(given)
+        return there.value(given)
+
+    def _of_a_loop(self, there: "Exact", caller: Ran, call: ast.Call, index: int) -> Any:
+        """What the body of a `scan`, a `map` or a `fori_loop` is given in all of its passes."""
+        kind = dotted(self._observed, caller, call.func).rpartition(".")[2]
+        match kind, index, call.args:
+            case ("fori_loop", 0, [first, last, *_]):
+                return np.arange(int(there.value(first)), int(there.value(last)))
+            case ("scan", 1, [_, _, given, *_]) | ("map", 0, [_, given, *_]) if not isinstance(given, ast.Tuple):
+                return _number(there.value(given))
+        raise UnknownError("what a loop carries")
 
     # ------------------------------------------------------------------------------------------------- calls
 
@@ -153,7 +168,8 @@ class Exact:
         value = self._observed.namespace.get(node.id) if isinstance(node, ast.Name) else None
         if isinstance(value, jax.Array | np.ndarray) and not _is_written(self._piece, node):
             return value.shape
-        return np.shape(self.value(node))
+        seen = Shapes(self._observed, self._piece).sizes(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        return seen if seen is not None else np.shape(self.value(node))
 
 
 def concrete(value: Any) -> Any:
@@ -243,11 +259,24 @@ def _call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]
     """Calls of a function, directly or through `jax.jit`, and of a method by its name, in the code that ran."""
     method = isinstance(piece.node, ast.FunctionDef) and [each.arg for each in piece.node.args.args][:1] == ["self"]
     for caller, call in _calls(observed):
-        if method and isinstance(call.func, ast.Attribute):
+        body = _mapped(observed, caller, call)
+        if body is not None:
+            found = function_behind(observed, caller, body)
+            if found is not None and found.node is piece.node:
+                yield caller, call
+        elif method and isinstance(call.func, ast.Attribute):
             if call.func.attr == getattr(piece.node, "name", ""):
                 yield caller, call
         elif _called(observed, call.func) is piece.node:
             yield caller, call
+
+
+def _mapped(observed: Observed, caller: Ran, call: ast.Call) -> ast.expr | None:
+    """The function that a call makes the body of a loop."""
+    match dotted(observed, caller, call.func), call.args:
+        case ("jax.lax.scan" | "jax.lax.map", [body, *_]) | ("jax.lax.fori_loop", [_, _, body, *_]):
+            return body
+    return None
 
 
 def _calls(observed: Observed) -> tuple[tuple[Ran, ast.Call], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.once import Effect, effects, reads
 from jaxmagic.core.rules.ran import Ran, imports
 from jaxmagic.core.rules.rebinding import Rebinding, rebindings
 from jaxmagic.core.rules.rewrite import text, with_parameters
@@ -22,10 +23,14 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
     way to meet it.
 
     Sure: across cells the function was traced a second time, only to be looked at, and gives another program. Which
-    name changed is read from the source of the operation that differs. Within one cell: the name that the function
-    reads was set between two calls, and no trace came after.
+    name changed is read from the source of the operation that differs. Within one cell: what the function reads,
+    itself or by a helper, was set between two calls, or between two passes of a loop that calls it, and no trace came
+    after; or the function changes it itself, which happens only while it is traced.
     """
     yield from map(_within_the_cell, rebindings(observed))
+    for effect in effects(observed):
+        if (read := next(reads(effect), None)) is not None:
+            yield _by_itself(effect, read)
     for stale in observed.stale:
         piece = _piece(stale)
         names = _outside(piece, stale) if piece is not None else []
@@ -49,20 +54,38 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
 
 def _within_the_cell(found: Rebinding) -> Cause:
     piece, cell = found.function, found.caller
-    old = f": {found.before} is in the program" if found.before else ""
-    evidence = [Evidence(f"changed here: {cell.text(found.write).splitlines()[0]}", cell.span_of(found.write))]
+    values = [f"{found.before} in the program"] * bool(found.before) + [f"{found.value} now"] * bool(found.value)
+    change = cell.text(found.write).splitlines()[0]
+    evidence = [Evidence(f"changed here: {change}", cell.span_of(found.write))]
     if found.read is not None:
-        evidence.append(Evidence(f"read when traced: {piece.text(found.read)}", piece.span_of(found.read)))
-    fix, replaces = _as_arguments(piece, [found.target])
+        evidence.append(
+            Evidence(f"read when traced: {found.reader.text(found.read)}", found.reader.span_of(found.read))
+        )
+    own = found.reader.node is piece.node
+    fix, replaces = _as_arguments(piece, [found.target]) if own else ("", None)
     return Cause(
-        title=f"`{found.name}` ran a program that still uses the old `{found.target}`{old}",
+        title=f"`{found.name}` ran a program that still uses the old `{found.target}`{': ' * bool(values)}"
+        f"{', '.join(values)}",
         explanation=f"It was read when `{found.name}` was traced and is part of the compiled program; "
-        f"`{cell.text(found.write).splitlines()[0]}` came after, and this call found the program in the cache. "
+        f"`{change}` came after, and this call found the program in the cache. "
         "Jitting the same function or bound method again finds it too. Make it an argument.",
         span=cell.span_of(found.call),
         evidence=tuple(evidence),
         fix=fix,
         replaces=replaces,
+    )
+
+
+def _by_itself(effect: Effect, read: ast.expr) -> Cause:
+    piece, one, target = effect.piece, effect.compiled, text(effect.target)
+    change = " ".join(piece.text(effect.statement).split())
+    return Cause(
+        title=f"`{one.name}` computes with the `{target}` of its first call in all {one.calls:,}",
+        explanation=f"`{change}` runs while `{one.name}` is traced, and what is then computed with `{target}` is part "
+        "of the compiled program; later calls neither change nor read it. Make it an argument, and return the new "
+        "value.",
+        span=piece.span_of(effect.statement),
+        evidence=(Evidence(f"read here: {piece.text(read)}", piece.span_of(read)),),
     )
 
 

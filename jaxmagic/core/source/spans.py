@@ -5,12 +5,13 @@ from types import FrameType
 
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.stores import stored_names
-from jaxmagic.core.source.syntax import node_at, statement_at, tree
+from jaxmagic.core.source.syntax import function_at, node_at, statement_at, tree
 from jaxmagic.core.source.texts import lines_of, remember, source_record, text_of
 from jaxmagic.records import Span
 
 __all__ = [
     "Policy",
+    "function_at",
     "lines_of",
     "node_at",
     "position",

@@ -42,6 +42,13 @@ def node_at(span: Span) -> ast.AST | None:
     return next((node for node in around if _place(node) == wanted and not isinstance(node, ast.Expr)), None)
 
 
+def function_at(span: Span) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
+    """The innermost function around a place."""
+    around = _path(span.file, span.line, span.column)
+    functions = [node for node in around if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    return functions[-1] if functions else None
+
+
 def statement_at(file: str, line: int, column: int | None = None) -> ast.stmt | None:
     """The innermost statement at a place; without a column, the first that begins or goes on in the line."""
     statements = [node for node in _path(file, line, column) if isinstance(node, ast.stmt)]

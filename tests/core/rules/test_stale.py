@@ -75,3 +75,108 @@ def test_the_changed_global_becomes_an_argument():
 def test_arguments_new_traces_and_earlier_changes_are_not_stale(body: str):
     rules = watched(IMPORTS + body).rules
     assert "stale-program" not in rules
+
+
+BETWEEN_PASSES = [
+    (
+        "beta = 0.0\n@jax.jit\ndef loss(x):\n    return (x ** 2).sum() + beta * x.sum()\n"
+        "for beta in (0.0, 0.5, 1.0):\n    out = loss(jnp.ones(3))",
+        "beta",
+    ),
+    (
+        "lr = 0.5\n@jax.jit\ndef step(w):\n    return w - lr * w\nw = jnp.ones(2)\nfor _ in range(3):\n"
+        "    w = step(w)\n    lr *= 0.5",
+        "lr",
+    ),
+    (
+        "class Trainer:\n    def __init__(self):\n        self.lr = 0.1\n    @partial(jax.jit, static_argnums=0)\n"
+        "    def step(self, w):\n        return w - self.lr * w\n    def fit(self, w):\n        for _ in range(3):\n"
+        "            w = self.step(w)\n            self.lr = self.lr * 0.9\n        return w\n"
+        "out = Trainer().fit(jnp.ones(2))",
+        "self.lr",
+    ),
+    (
+        "def train(w):\n    beta = 0.0\n    @jax.jit\n    def step(w):\n        return w - beta * w\n"
+        "    for i in range(3):\n        beta = i / 3\n        w = step(w)\n    return w\nout = train(jnp.ones(2))",
+        "beta",
+    ),
+    (
+        "config = {'temp': 1.0}\ndef scale(x):\n    return x / config['temp']\n@jax.jit\ndef probs(x):\n"
+        "    return jax.nn.softmax(scale(x))\na = probs(jnp.arange(3.0))\nconfig['temp'] = 0.1\n"
+        "b = probs(jnp.arange(3.0))",
+        "config['temp']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "target"), BETWEEN_PASSES)
+def test_what_changes_between_passes_or_is_read_by_a_helper_is_found(body: str, target: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["stale-program"]
+    assert f"still uses the old `{target}`" in cell.found("stale-program").title
+
+
+def test_a_setting_of_a_loop_becomes_an_argument():
+    cell = watched(IMPORTS + BETWEEN_PASSES[0][0])
+    fixed = cell.fixed("stale-program", "loss(jnp.ones(3))", "loss(jnp.ones(3), beta)")
+    assert fixed.rules == []
+    assert fixed.notebook.namespace["out"] == 6.0
+
+
+def test_both_values_are_told_where_the_new_one_stands_there():
+    body = (
+        "rate = 0.5\n@jax.jit\ndef step(w: float) -> float:\n    return w - rate * w\n"
+        "a = step(1.0)\nrate = 0.25\nb = step(1.0)"
+    )
+    cell = watched(IMPORTS + body)
+    assert cell.found("stale-program").title.endswith("`rate`: 0.5 in the program, 0.25 now")
+    assert cell.found("stale-program").fix == "def step(w: float, rate) -> float:"
+    assert cell.fixed("stale-program", "= step(1.0)", "= step(1.0, rate)").rules == []
+
+
+COUNTED = [
+    (
+        "t = 0\n@jax.jit\ndef sgd(w):\n    global t\n    t = t + 1\n    return w - 0.5 / t\nw = jnp.ones(2)\n"
+        "for _ in range(3):\n    w = sgd(w)",
+        "t = t + 1",
+    ),
+    (
+        "class Adam:\n    def __init__(self):\n        self.t = 0\n    @partial(jax.jit, static_argnums=0)\n"
+        "    def update(self, p):\n        self.t += 1\n        return p / (1 - 0.9 ** self.t)\n"
+        "opt, p = Adam(), jnp.ones(2)\nfor _ in range(3):\n    p = opt.update(p)",
+        "self.t += 1",
+    ),
+    (
+        "def make():\n    count = 0\n    @jax.jit\n    def f(x):\n        nonlocal count\n        count += 1\n"
+        "        return x * count\n    return f\nf = make()\nout = f(1.0), f(1.0)",
+        "count += 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked"), COUNTED)
+def test_a_count_that_the_program_computes_with_stays_at_its_first_value(body: str, marked: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["stale-program"]
+    assert cell.marked("stale-program") == marked
+
+
+FRESH = [
+    "debug = False\n@jax.jit\ndef f(x):\n    return x * 2 if debug else x\nfor _ in range(3):\n    debug = False\n"
+    "    out = f(jnp.ones(2))",
+    "lr = 0.1\n@jax.jit\ndef step(w):\n    return w - lr * w\ndef train(w):\n    lr = 0.5\n    for _ in range(3):\n"
+    "        w = step(w)\n        lr = lr * 0.5\n    return w\nout = train(jnp.ones(2))",
+    "def fit(rates):\n    for rate in rates:\n        step = jax.jit(lambda w: w - rate * w)\n"
+    "        w = step(step(jnp.ones(2)))\n    return w\nout = fit((0.1, 0.2))",
+    "class A:\n    def __init__(self, s): self.scale = s\n    def f(self, x): return x * self.scale\n"
+    "class B:\n    scale = 0\na, b = A(2.0), B()\nf = jax.jit(a.f)\nf(1.0)\nb.scale = 7\nout = f(1.0)",
+    "from flax import nnx\nclass Count(nnx.Variable):\n    pass\nclass C(nnx.Module):\n    def __init__(self):\n"
+    "        self.n = Count(jnp.array(0))\n    def __call__(self, x):\n        self.n[...] += 1\n"
+    "        return x * self.n[...]\nc = C()\n"
+    "f = nnx.jit(lambda c, x: c(x))\nout = [f(c, jnp.ones(2)) for _ in range(3)]",
+]
+
+
+@pytest.mark.parametrize("body", FRESH)
+def test_other_variables_new_functions_and_kept_state_are_not_stale(body: str):
+    assert watched(IMPORTS + body).rules == []

@@ -1,0 +1,39 @@
+"""What a compiled function does besides computing: counts, lists and attributes that its program leaves alone."""
+
+from collections.abc import Iterator
+
+from jaxmagic.core.rules.catalogue import Cause, on_cell
+from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.once import Effect, effects, reads
+from jaxmagic.core.rules.rewrite import text
+from jaxmagic.records import Evidence
+
+
+@on_cell("effect-once", "note", "a statement with an effect ran while tracing, and not with every call")
+def effect_once(observed: Observed) -> Iterator[Cause]:
+    """A counter, a list or an attribute that a compiled function changes is changed while the function is traced, once
+    for each trace, and not when its program runs: after a hundred steps the counter says one. Count outside, return
+    what is to be kept, or use `jax.debug.callback`, which runs every time.
+
+    Sure: the statement is in the source of a jitted function that was called more often than traced. A note, since
+    counting traces, or filling a cache, may be what it is there for. A tracer that is stored so is an error of its
+    own (`tracer-kept`); what the function also reads makes its program stale (`stale-program`).
+    """
+    for effect in effects(observed):
+        if next(reads(effect), None) is None:
+            yield _cause(effect)
+
+
+def _cause(effect: Effect) -> Cause:
+    piece, one = effect.piece, effect.compiled
+    times = {1: "once", 2: "twice"}.get(effect.traces, f"{effect.traces} times")
+    shown = " ".join(piece.text(effect.statement).split())
+    return Cause(
+        title=f"`{shown}` ran {times}, though `{one.name}` was called {one.calls:,} times",
+        explanation=f"It changes `{text(effect.target)}` while `{one.name}` is traced; the compiled program does not "
+        "do it again. If every call should, do it outside, return the value, or use `jax.debug.callback`.",
+        span=piece.span_of(effect.statement),
+        evidence=tuple(
+            Evidence("traced by this call", trace.span) for trace in one.traces[:3] if trace.span is not None
+        ),
+    )

@@ -1,0 +1,57 @@
+"""Counters, lists and attributes that a compiled function changes while it is traced, and not when its program runs."""
+
+import pytest
+from observed_cells import watched
+
+IMPORTS = "import jax, jax.numpy as jnp\nfrom functools import partial\n"
+
+ONCE = [
+    (
+        "calls = 0\n@jax.jit\ndef step(w):\n    global calls\n    calls += 1\n    return w * 0.9\nw = jnp.ones(2)\n"
+        "for _ in range(5):\n    w = step(w)",
+        "`calls += 1` ran once, though `step` was called 5 times",
+    ),
+    (
+        "seen = []\ndef helper(x):\n    seen.append(x.shape)\n    return x * 2\nf = jax.jit(lambda x: helper(x))\n"
+        "out = [f(jnp.ones(2)) for _ in range(3)]",
+        "`seen.append(x.shape)` ran once, though `<lambda>` was called 3 times",
+    ),
+    (
+        "class Env:\n    def __init__(self):\n        self.n = 0\n    @partial(jax.jit, static_argnums=0)\n"
+        "    def step(self, s):\n        self.n += 1\n        return s * 0.9\ne = Env()\n"
+        "out = [e.step(jnp.ones(2)) for _ in range(4)]",
+        "`self.n += 1` ran once, though `Env.step` was called 4 times",
+    ),
+    (
+        "class Trainer:\n    def __init__(self):\n        self.log = {}\n    def make(self):\n        @jax.jit\n"
+        "        def step(w):\n            self.log['last'] = 'step'\n            return w * 0.9\n        return step\n"
+        "step = Trainer().make()\nout = step(step(jnp.ones(2)))",
+        "`self.log['last'] = 'step'` ran once, though `step` was called 2 times",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "title"), ONCE)
+def test_an_effect_that_the_program_does_not_repeat_is_a_note(body: str, title: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["effect-once"]
+    assert cell.found("effect-once").title == title
+    assert cell.found("effect-once").severity == "note"
+
+
+OWN = [
+    "class Acc:\n    def __init__(self):\n        self.total, self.items = 0, []\n    def push(self, v):\n"
+    "        self.total = self.total + v\n        self.items.append(v)\n@jax.jit\ndef f(x):\n    acc, out = Acc(), []\n"
+    "    for i in range(3):\n        acc.push(x * i)\n    out.append(acc.total)\n    return out\n"
+    "out = f(jnp.ones(2)), f(jnp.ones(2))",
+    "import numpy as np\ntables = {}\ndef table(n):\n    if n not in tables:\n"
+    "        tables[n] = np.arange(n, dtype=np.float32)\n    return tables[n]\n"
+    "f = jax.jit(lambda x: x * table(x.shape[0]))\nout = f(jnp.ones(4)), f(jnp.ones(4))",
+    "log = []\n@jax.jit\ndef f(x):\n    return x * 2\nfor _ in range(3):\n    log.append(f(1.0))",
+    "traced = 0\n@jax.jit\ndef f(x):\n    global traced\n    traced += 1\n    return x\nout = f(1.0)",
+]
+
+
+@pytest.mark.parametrize("body", OWN)
+def test_what_is_made_in_the_trace_caches_and_single_calls_are_left_alone(body: str):
+    assert watched(IMPORTS + body).rules == []
