@@ -250,10 +250,13 @@ def _is_outer_key(observed: Observed, piece: Ran, name: str) -> bool:
     if outer is None:
         return _is_key(observed.namespace.get(name))
     known = next((each for each in ran(observed) if each.node is outer.node), None)
+    traced = known is not None and any(call.traced for call in known.calls)
+    # The variables of a function that is being recorded itself stand in the namespace.
+    named = not traced and _is_key(observed.namespace.get(name))
     if known is None or not _held_a_key(observed, known, name):
-        return False
+        return named
     # The key of a traced function is an argument there: only what repeats inside of that trace repeats the draw.
-    repeats = (*_REPEATING, "jit") if not any(call.traced for call in known.calls) else _REPEATING
+    repeats = _REPEATING if traced else (*_REPEATING, "jit")
     return any(word.startswith(repeats) for words in _added(piece, known) for word in words)
 
 
