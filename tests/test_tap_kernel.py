@@ -126,6 +126,9 @@ def test_the_line_form_taps_one_statement(kernel: Kernel):
     [
         ("loss --set nonsense", "--set takes NAME=EXPR"),
         ("loss --when 'x >'", "is not an expression"),
+        ("loss --when 'loss > 1'", "the value itself is called x"),
+        ("loss --when 'x > 1", "No closing quotation"),
+        ("loss --every 0", "every is 0, and must be at least 1"),
         ("loss --call missing", "NameError"),
         ("loss --call 3", "--call takes a function"),
         ("loss --fast", "unrecognized arguments: --fast"),

@@ -97,7 +97,10 @@ class ReportMagics(Magics):
 
     def flags(self, line: str) -> argparse.Namespace:
         """The flags of a line, with the statement at its end as it was typed."""
-        flags = self.parsed(line)
+        try:
+            flags = self.parsed(line)
+        except ValueError as error:  # a quote that is not closed
+            raise UsageError(f"%%{self.name}: {error}, in {line!r}.") from None
         flags.quiet = flags.quiet or self.settings.quiet
         flags.output, flags.to, flags.backend = map(bare, (flags.output, flags.to, flags.backend))
         if flags.output and not flags.output.isidentifier():

@@ -79,6 +79,8 @@ def _nothing(report: Report) -> str:
         return ""
     if not any(_MAGIC.sub("", source.text).strip() for source in report.sources):
         return "The cell is empty."
+    if report.mode == "jaxtap":
+        return "No value came ashore."
     return "No array was seen at a line and no function was compiled."
 
 

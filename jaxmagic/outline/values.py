@@ -1,6 +1,6 @@
 """What came out: printed lines, tapped values, and two runs compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from jaxmagic.outline import units
@@ -53,10 +53,20 @@ def taps_section(taps: Sequence[TapSeries], places: Places, caps: Caps) -> Secti
     if not taps:
         return None
     kept, more = first(taps, caps.series, "series", "series")
-    head = ("Value", "Where", "Array", "Events", "Min", "Max", "Mean", "NaN", "Inf")
-    table = Table(head, tuple(_series(series, places) for series in kept), numeric=tuple(range(3, 9)))
+    odd = [(name, count) for name, count in _ODD.items() if any(map(count, kept))]
+    head = ("Value", "Where", "Array", "Events", "Min", "Max", "Mean", *(name for name, _ in odd))
+    rows = tuple((*_series(series, places), *(line(f"{count(series):,}") for _, count in odd)) for series in kept)
+    table = Table(head, rows, numeric=tuple(range(3, len(head))))
     blocks = (table, *map(Paragraph, more), Paragraph(_cost(taps)))
     return Section(line("Values that came ashore"), blocks)
+
+
+_ODD: dict[str, Callable[[TapSeries], int]] = {
+    "NaN": lambda series: sum(event.summary.nan for event in series.events if event.summary),
+    "Inf": lambda series: sum(event.summary.posinf + event.summary.neginf for event in series.events if event.summary),
+    "Alerts": lambda series: sum(event.alert for event in series.events),
+}
+"""Columns for what most runs have nothing of: shown where some series has."""
 
 
 def _cost(taps: Sequence[TapSeries]) -> Line:
@@ -76,8 +86,6 @@ def _series(series: TapSeries, places: Places) -> tuple[Line, ...]:
         units.number(min((s.min for s in summaries if s.min is not None), default=None)),
         units.number(max((s.max for s in summaries if s.max is not None), default=None)),
         units.number(sum(means) / len(means) if means else None),
-        f"{sum(s.nan for s in summaries):,}",
-        f"{sum(s.posinf + s.neginf for s in summaries):,}",
     )
     name = f"{'gradient of ' if series.gradient else ''}{short(series.name, 32)}"
     aval = short(str(series.aval), 32)

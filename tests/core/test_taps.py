@@ -60,7 +60,9 @@ def test_a_pattern_matches(pattern: str, expected: set):
     assert {name for _, name in names(tapped)} == expected
 
 
-@pytest.mark.parametrize("pattern", ["params['w']", 'params["w"]', "layer.params['w']"])
+@pytest.mark.parametrize(
+    "pattern", ["params['w']", 'params["w"]', "layer.params['w']", "params.w", "layer.*.w", "*['w']"]
+)
 def test_a_path_into_a_pytree_is_a_name(params, pattern: str):
     tapped = tap(pattern, jax.jit(layer), params, jnp.ones(2))
     assert names(tapped) == {("layer", "params['w']")}
@@ -70,6 +72,24 @@ def test_a_path_into_a_pytree_is_a_name(params, pattern: str):
 def test_a_container_means_everything_in_it(params):
     tapped = tap("params", jax.jit(layer), params, jnp.ones(2))
     assert names(tapped) == {("layer", f"params{path}") for path in ("['w']", "['b'][0]", "['b'][1]")}
+
+
+@pytest.mark.parametrize("pattern", ["params.*", "params.b.*", "params['b'][?]", "params.b[1]"])
+def test_a_glob_reaches_into_dicts_and_lists(params, pattern: str):
+    tapped = tap(pattern, jax.jit(layer), params, jnp.ones(2))
+    assert ("layer", "params['b'][1]") in names(tapped)
+    assert len(names(tapped)) == {"params.*": 3, "params.b[1]": 1}.get(pattern, 2)
+
+
+def test_keys_have_no_statistics():
+    def draw(key):
+        first, second = jax.random.split(key)
+        return jax.random.normal(first), second
+
+    (event,) = tap("first", jax.jit(draw), jax.random.key(0)).series("first").record(10).events
+    assert event.summary is None
+    assert isinstance(event.value, list)
+    assert len(event.value) == 2
 
 
 def test_attributes_of_a_model_are_names():

@@ -1,5 +1,6 @@
 """Gradients, conditions, choices: what of a named value comes ashore, and when it stops the run."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
+from jaxmagic.core.taps.conditions import condition
 from tests.core.tapped_programs import body, cumulate, layer, product
 from tests.core.tapping import Event, same, tap
 
@@ -95,8 +97,31 @@ def test_when_picks_among_the_names_of_a_frame():
 
 
 def test_a_condition_that_fits_no_value_is_never_true():
-    tapped = tap("d", jax.jit(cumulate), jnp.arange(3.0), when="x.no_such_attribute > 1")
+    tapped = tap("d", jax.jit(cumulate), jnp.arange(3.0), when="x[0] > 1")
     assert (tapped.error, tapped.events) == (None, [])
+    (line,) = tapped.limits
+    assert line.startswith("'x[0] > 1' has no answer for f32[], so it never holds for it (")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"when": "loss > 3"}, "'loss' in 'loss > 3' is not defined; the value itself is called x"),
+        ({"alert": "jnp.pi > 3"}, "'jnp.pi > 3' does not ask about the value, which is called x"),
+        ({"every": 0}, "every is 0, and must be at least 1"),
+        ({"last": -1}, "last is -1, and must be at least 0"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(options: dict, said: str):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        tap("d", jax.jit(cumulate), jnp.arange(3.0), **options)
+
+
+@pytest.mark.parametrize(
+    "text", ["[y for y in x.shape]", "(lambda v: v > 1)(x)", "jnp.any(x > abs(-2))", "(z := x) > 1"]
+)
+def test_an_expression_may_name_what_it_makes_itself(text: str):
+    assert condition(text) is not None
 
 
 def test_alerts_mark_events():

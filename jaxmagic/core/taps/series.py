@@ -22,6 +22,11 @@ class Name(NamedTuple):
     gradient: bool = False
 
 
+def names_keys(name: Name) -> bool:
+    """Whether it is of random keys, whose bits are no numbers to take a mean of."""
+    return name.aval.dtype.startswith("key<")
+
+
 class Arrival(NamedTuple):
     """One delivery as it was kept: raw, read when somebody looks."""
 
@@ -51,7 +56,7 @@ class Arrival(NamedTuple):
             lanes=lanes,
             device=parcel.device,
             time=self.time - began,
-            summary=_summary(value, active),
+            summary=None if names_keys(self.names[index]) else _summary(value, active),
             value=plain(value) if whole and not isinstance(value, Summary) else None,
             active=active,
             alert=bool(self.alerts) and self.alerts[index],

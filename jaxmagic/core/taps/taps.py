@@ -85,6 +85,10 @@ class TapOptions:
         return frozenset(each.text if isinstance(each, Condition) else each for each in conditions if each is not None)
 
     def __post_init__(self) -> None:
+        for name, least in {"every": 1, "first": 0, "last": 0}.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}, and must be at least {least}")
         if self.ring and (self.grad or self.when or self.stop_when or self.alert):
             raise ValueError(
                 "a ring is read after the program has ended: it can't be combined with when, stop_when, "
@@ -108,6 +112,7 @@ class Taps:
         self._policy = policy
         self._wanted = Wanted(names)
         self._marks = _marks(options)
+        self._gate = condition(options.when)
         self._intake = Intake(_keep(options), self._wants, limits)
         gradient = self._site if options.grad else None
         self._remarks = Remarks()
@@ -148,6 +153,7 @@ class Taps:
         self._watcher.stop()
         with self._limits.guard("what was set inside of objects"):
             self._edits.restore()
+        self._note_unanswered()
         with self._limits.guard("values still on their way"):
             self._drain()
         self._undo.close()
@@ -258,9 +264,14 @@ class Taps:
         finally:
             sys.settrace(tracer)
 
+    def _note_unanswered(self) -> None:
+        for each in (self._gate, *self._marks):
+            for kind, why in each.unanswered.items() if each is not None else ():
+                self._limits.add(f"{each.text!r} has no answer for {kind}, so it never holds for it ({why})")
+
     def _alarms(self) -> int:
         """How many values came ashore because they were not finite."""
-        gate = condition(self._options.when)
+        gate = self._gate
         gated = gate is not None and gate.text in _NONFINITE
         return (self._intake.held if gated else 0) + (self._intake.stopped is not None)
 
@@ -301,7 +312,7 @@ class Taps:
             label=", ".join(f"{name.function}.{name.name}" for name in names),
             receive=receive,
             reduce_above={"auto": options.large, "stats": _CHEAP, "values": options.budget // 16}[options.keep],
-            gate=condition(options.when),
+            gate=self._gate,
             marks=self._marks,
             about=About(names, alert, stop),
         )

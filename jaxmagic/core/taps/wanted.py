@@ -1,4 +1,4 @@
-"""Which variables were asked for: `y`, `f.y`, `model.*`, `*.loss`, `params['w1']`."""
+"""Which variables were asked for: `y`, `f.y`, `model.*`, `*.loss`, `params['w1']` or `params.w1`."""
 
 import difflib
 import re
@@ -8,6 +8,7 @@ from functools import lru_cache
 RETURN = "return"
 _MOST_SEEN = 20_000
 _WORD = re.compile(r"\w+")
+_STEP = re.compile(r"""\[(['"]?)([^\]]*?)\1\]""")
 
 
 class Wanted:
@@ -63,8 +64,8 @@ class Wanted:
 
 class _Pattern:
     def __init__(self, text: str) -> None:
-        self._text = text.replace('"', "'")
-        self._regex = re.compile(_translate(self._text) + r"([.\[].*)?", re.DOTALL)
+        self._text = _canonical(text)
+        self._regex = re.compile(_translate(self._text) + r"(\..*)?", re.DOTALL)
         self._words = set(_WORD.findall(self._text))
         self.is_glob = "*" in text or "?" in text
 
@@ -74,11 +75,18 @@ class _Pattern:
     def matches(self, function: str, path: str) -> bool:
         if path.startswith(RETURN) and self._text == function:
             return True
+        path = _canonical(path)
         if self._regex.fullmatch(path):
             return True
         # A pattern without a dot names no function, so that `loss` is not everything inside of a function `loss`.
         qualified = any(self._regex.fullmatch(f"{each}.{path}") for each in _names_of(function))
         return qualified and ("." in self._text or "*" in self._text)
+
+
+@lru_cache(4096)
+def _canonical(path: str) -> str:
+    """`params['w1'][0]` as `params.w1.0`: keys, indices and attributes may all be asked for either way."""
+    return _STEP.sub(r".\2", path)
 
 
 def _translate(text: str) -> str:
