@@ -19,6 +19,8 @@ _RUN_THEIR_CELL = ("time", "timeit", "capture", "prun")
 class CellRun(Protocol):
     """Something that lasts from the first line of a cell to its end."""
 
+    def next_statement(self) -> None: ...
+
     def finish(self, error: BaseException | None, value: Any = None) -> None: ...
 
 
@@ -35,6 +37,7 @@ class Hooks:
         self._cells: list[ExecutionInfo] = []
         self._run: CellRun | None = None
         self._owner: ExecutionInfo | None = None
+        self._take_off: Callable[[], None] = lambda: None
 
     def install(self) -> None:
         self.shell.input_transformers_cleanup.append(self.replace_magic_line)
@@ -54,6 +57,23 @@ class Hooks:
             return
         self._owner = self._cells[-1] if self._cells else None
         self._run = self._begin(magic, line)
+        self._tell_statements(self._run)
+
+    def _tell_statements(self, run: CellRun) -> None:
+        """Tells of each statement of the cell before it runs: IPython compiles and runs them one by one."""
+        inner, theirs = self.shell.run_code, vars(self.shell).get("run_code")
+
+        def run_code(*args: Any, **kwargs: Any) -> Any:
+            run.next_statement()
+            return inner(*args, **kwargs)
+
+        def take_off() -> None:
+            if vars(self.shell).get("run_code") is run_code:
+                del self.shell.run_code
+                if theirs is not None:  # another tool's, which had put it there before us
+                    self.shell.run_code = theirs
+
+        self.shell.run_code, self._take_off = run_code, take_off
 
     def know(self, file: str) -> None:
         """Makes the text known of what `%%time` compiled, which no source cache has."""
@@ -98,6 +118,7 @@ class Hooks:
     def _finish(self, error: BaseException | None, value: Any = None) -> None:
         run, self._run, self._owner = self._run, None, None
         if run is not None:
+            self._take_off()
             run.finish(error, value)
 
 

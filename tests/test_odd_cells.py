@@ -133,3 +133,47 @@ def test_a_traceback_shows_the_magics_line_and_not_what_stands_for_it(kernel: Ke
 def test_an_import_from_the_future_is_shown_as_typed(kernel: Kernel):
     shown = report(kernel, "# first\nfrom __future__ import annotations\nx = jnp.ones(3)\n")
     assert "  1  %%jaxtrace\n  2  # first\n  3  from __future__ import annotations\n  4  x = " in shown
+
+
+# ------------------------------------------------------------------------------------ long loops without JAX
+
+
+LONG_LOOP = """
+def halve(v):
+    s = v.sum()
+    return v / s
+x = np.ones(3)
+for _ in range(2_000):
+    x = halve(x)
+late = x + 1
+def double(q):
+    p = q * 2
+    return p
+last = double(late[:2])
+"""
+
+
+def test_what_follows_a_long_loop_is_seen_in_every_python(kernel: Kernel):
+    kernel.run(f"%%jaxtrace -q -o looped\n{LONG_LOOP}")
+    names = kernel.run("print(sorted({hint.name for hint in looped.hints}))").stdout
+    assert names == "['last', 'late', 'p', 'q', 'return', 's', 'v', 'x']\n"
+    limits = kernel.run(
+        "import sys; print(*looped.limits) if sys.version_info < (3, 12) else print(looped.limits)"
+    ).stdout
+    assert limits == "()\n" or "lines that it reaches later are not observed" in limits
+
+
+def test_statements_are_told_of_only_while_a_cell_is_recorded(kernel: Kernel):
+    assert kernel.run("%%jaxtrace -q\nprint('run_code' in vars(get_ipython()))").stdout == "True\n"
+    assert kernel.run("print('run_code' in vars(get_ipython()))").stdout == "False\n"
+
+
+def test_another_tool_that_watches_statements_keeps_watching(kernel: Kernel):
+    kernel.run(
+        "shell, seen = get_ipython(), []\nold = shell.run_code\n"
+        "def mine(code, *args, **kwargs):\n    seen.append(code.co_filename)\n    return old(code, *args, **kwargs)\n"
+        "shell.run_code = mine"
+    )
+    kernel.run("%%jaxtrace -q\nx = 1\ny = 2")
+    assert kernel.run("print(len(seen) > 2, shell.run_code is mine)").stdout == "True True\n"
+    kernel.run("del shell.run_code")

@@ -94,6 +94,10 @@ class Recording(Session):
             self.add("jit off", partial(self._experiment.start, self._watcher), self._experiment.stop)
         self.add("shapes beside lines", lambda: self._watcher.start(frame), self._watcher.stop)
 
+    def next_statement(self) -> None:
+        with self.limits.guard("shapes beside lines"):
+            self._watcher.next_statement()
+
     @property
     def trail(self) -> Trail | None:
         """Every value in order, where the run is to be compared with another."""

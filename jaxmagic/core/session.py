@@ -76,6 +76,9 @@ class Session:
         """Adds what is to be observed, the frame watcher last."""
         raise NotImplementedError
 
+    def next_statement(self) -> None:
+        """Another statement of a cell is about to run."""
+
     def report(self) -> Report:
         """What was seen. Call once, after `stop`; every object of JAX's and the user's is let go here."""
         raise NotImplementedError

@@ -43,6 +43,10 @@ class CellRun:
             self._session.stop()
             raise
 
+    def next_statement(self) -> None:
+        """Another statement of the cell is about to run."""
+        self._session.next_statement()
+
     def finish(self, error: BaseException | None, value: Any = None) -> None:
         """Ends the recording, shows the report, and hands it over as `-o` and `--to` asked.
 

@@ -43,6 +43,10 @@ class Watcher(Protocol):
         """Tells again of lines that had become silent: something new is about to run in this thread."""
         ...
 
+    def next_statement(self) -> None:
+        """Listens again in this thread, should all have been turned off: another statement of a cell begins."""
+        ...
+
     def aside(self) -> AbstractContextManager[None]:
         """Around work of JAX's in which none of the user's code runs, such as lowering: nothing is watched there."""
         ...

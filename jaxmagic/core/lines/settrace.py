@@ -15,6 +15,10 @@ from jaxmagic.core.lines.watched import ENTRY, Teller, Watched, ends_iteration
 PATIENCE = 300
 """After so many events in a row on settled lines, tracing is turned off: merely being on halves Python's speed."""
 
+_RESTED = (
+    "shapes beside lines: after a statement has run for long without anything new, lines that it reaches later are not "
+    "observed (Python 3.12 has no such limit)"
+)
 _SUSPENDABLE = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators
 _YIELD = dis.opmap["YIELD_VALUE"]
 _RAISED = -1
@@ -36,6 +40,7 @@ class SettraceWatcher:
         """Files that are not the user's: most calls are dismissed by a look in here."""
         self._on = False
         self._calm = 0
+        self._rested = False
         self._resting: set[int] = set()
         """Threads in which tracing was turned off because nothing new happened, or because the listener raised."""
         self._of_threads: Any = None
@@ -73,11 +78,18 @@ class SettraceWatcher:
             return
         for watched in self._codes.values():
             watched.quiet.clear()
+        self._wake()
+
+    def next_statement(self) -> None:
+        if self._on:
+            self._wake()
+
+    def _wake(self) -> None:
         self._calm = 0
         thread = threading.get_ident()
         if thread in self._resting and sys.gettrace() is None:
             self._resting.discard(thread)
-            self._follow_stack(sys._getframe(1))
+            self._follow_stack(sys._getframe(2))
             sys.settrace(self._trace)
 
     @contextmanager
@@ -200,6 +212,9 @@ class SettraceWatcher:
         if self._calm > PATIENCE:
             self._calm = 0
             self._resting.add(threading.get_ident())
+            if not self._rested:
+                self._rested = True
+                self._limits.add(_RESTED)
             sys.settrace(None)
             for watched in self._codes.values():
                 watched.running.clear()
