@@ -88,7 +88,8 @@ def _explained(
     if isinstance(error, Placed) and error.place is not None:
         frames = _frames_from(error.place, stack)
         return Failure(name, _capped(message), error.place.span, frames, phase=_phase(error, stack))
-    files = tuple(dict.fromkeys([*known_files(policy), *reversed([site.file for site in stack.sites])]))
+    known = known_files(policy)
+    files = (*dict.fromkeys(site.file for site in reversed(stack.sites) if site.file not in known), *known)
     failing = Failing(error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, files)
     operands: tuple[Operand, ...] = ()
     with limits.guard("operands of the failing expression"):

@@ -49,7 +49,8 @@ _NUMBERS = (int, float, complex, bool)
 _EXPLOSIVE = (operator.pow, operator.lshift)
 _BUILTINS = (len, abs, int, float, bool, min, max, tuple, list)
 STATIC_FIELDS = ("shape", "dtype", "ndim", "size", "weak_type")
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(jax.jit(abs)), type(jnp.add), type(jax.nn.relu))
+_JITTED = type(jax.jit(abs))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, _JITTED, type(jnp.add), type(jax.nn.relu))
 _PURE_MODULES = ("numpy", "lax", "nn", "random", "scipy", "image")
 """Of JAX: the others hold functions with effects of their own (`jax.clear_caches`)."""
 
@@ -192,6 +193,10 @@ def _attribute(owner: Any, name: str) -> Any:
     held = attribute(owner, name)
     if held is MISSING:
         held = class_attribute(type(owner), name)
+        if isinstance(held, staticmethod):
+            return held.__func__
+        if isinstance(held, types.FunctionType | _JITTED):
+            return types.MethodType(held, owner)
         if held is not MISSING and class_attribute(type(held), "__get__") is not MISSING:
             raise UnknownError(name)
     if held is MISSING:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Iterator
 
 from jaxmagic.core.failures.operands import is_array
+from jaxmagic.core.lines import values
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
-from jaxmagic.core.rules.jits import is_jit, with_statics
+from jaxmagic.core.rules.jits import is_jit, made_by, with_at, with_statics
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import parts
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 
@@ -23,7 +26,9 @@ def _jitted(failing: Failing) -> Function | None:
         case ast.Call(args=[function, *_]) if is_jit(failing.site, node.func.func):
             return function_of(failing.site, function)
         case ast.Attribute(attr=name) if function_of(failing.site, node.func) is None:
-            return next((method for method in _methods(failing) if method.name == name), None)
+            made = [jitted.args[0] for _, jitted in made_by(failing, node.func)]
+            names = [name, *(given.attr for given in made if isinstance(given, ast.Attribute))]
+            return next((method for method in _methods(failing) if method.name in names), None)
     return function_of(failing.site, node.func)
 
 
@@ -32,7 +37,7 @@ def _methods(failing: Failing) -> Iterator[Function]:
     for file in reversed(failing.files):
         for node in ast.walk(source.tree(file) or ast.Module([], [])):
             if isinstance(node, ast.ClassDef):
-                yield from (Function(file, part) for part in node.body if isinstance(part, ast.FunctionDef))
+                yield from (Function(file, part, True) for part in node.body if isinstance(part, ast.FunctionDef))
 
 
 def _given(failing: Failing, function: Function | None, name: str) -> ast.expr | None:
@@ -44,8 +49,7 @@ def _given(failing: Failing, function: Function | None, name: str) -> ast.expr |
         if word.arg == name:
             return word.value
     names = function.parameters if function is not None else []
-    method = names[:1] == ["self"] and isinstance(node.func, ast.Attribute)
-    index = names.index(name) - method if name in names else -1
+    index = names.index(name) if name in names else -1
     return node.args[index] if 0 <= index < len(node.args) else None
 
 
@@ -58,8 +62,9 @@ def _static(failing: Failing, function: Function | None, name: str) -> tuple[str
     for decorator in decorators:
         if function is not None and is_jit(failing.site, decorator):
             span = function.span_of(decorator)
-            at = Span(span.file, span.line, span.column - 1, span.end_line, span.end_column)
-            return "@" + text(with_statics(decorator, [name])), at
+            return "@" + text(with_statics(decorator, [name])), with_at(span)
+    for file, jitted in made_by(failing, node.func if isinstance(node, ast.Call) else None):
+        return text(with_statics(jitted, [name])), span_of(file, jitted)
     return "", None
 
 
@@ -94,12 +99,50 @@ def non_array_argument(failing: Failing) -> Cause | None:
             fix=fix,
             replaces=replaces,
         )
+    if (container := _container(failing, given, kind)) is not None:
+        return _registered(container, name, kind, evidence)
     fix, replaces = _static(failing, function, name)
     return Cause(
         title=f"argument `{name}` is a {kind}, which jit can't trace",
         explanation=f"{shown or 'It '}is a setting, not data: mark `{name}` static, and each new value compiles once. "
         "A static value must be hashable.",
         evidence=evidence,
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+def _container(failing: Failing, given: ast.expr | None, kind: str) -> tuple[str, ast.ClassDef] | None:
+    """The user's class of an argument, where the object holds arrays: data, and no setting."""
+    value = failing.value(given) if given is not None else None
+    holds = value is not None and bool(values.leaves(value, 1)[0])
+    made = isinstance(given, ast.Call) and any(failing.aval(part) is not None for part in parts(given))
+    if not holds and not made:
+        return None
+    for file in reversed(failing.files):
+        for node in ast.walk(source.tree(file) or ast.Module([], [])):
+            if isinstance(node, ast.ClassDef) and node.name == kind:
+                return file, node
+    return None
+
+
+def _registered(found: tuple[str, ast.ClassDef], name: str, kind: str, evidence: tuple[Evidence, ...]) -> Cause:
+    """An object of arrays whose class JAX does not know as a container: a dataclass can be registered as one."""
+    file, node = found
+    first = next(iter(node.decorator_list), None)
+    marked = first is not None and "dataclass" in text(first)
+    kinds = {text(part.annotation) for part in node.body if isinstance(part, ast.AnnAssign)}
+    plain = not any(re.search(r"str|Callable|Literal|Path", each) for each in kinds)
+    fix, replaces = "", None
+    if first is not None and marked and plain:
+        replaces = with_at(span_of(file, first))
+        fix = f"@jax.tree_util.register_dataclass\n@{text(first)}"
+    return Cause(
+        title=f"argument `{name}` is a {kind}, a class that JAX does not know as a container",
+        explanation=f"It holds arrays, so it is data. Register the class, and jit takes `{kind}` apart into its "
+        "arrays: `jax.tree_util.register_dataclass` for a dataclass, or make it an Equinox or NNX module. What is a "
+        "setting in it is marked static there.",
+        evidence=(*evidence, Evidence(f"`{kind}` is defined here", span_of(file, node))),
         fix=fix,
         replaces=replaces,
     )
@@ -152,22 +195,32 @@ def unhashable_static(failing: Failing) -> Cause | None:
     name, given = _of_type(failing, function, match[1])
     array = "Array" in kind or kind == "ndarray"
     fix, replaces = "", None
-    if array and function is not None and name:
+    numbers = isinstance(given, ast.Dict) and all(
+        isinstance(value, ast.Constant) and isinstance(value.value, int | float) for value in given.values
+    )
+    if (array or numbers) and function is not None and name:
         fix, replaces = _not_static(function, name, failing)
     elif given is not None:
         fix, replaces = _hashable(failing, given, kind)
     spelled = f"`{failing.text(given)}`" if given is not None else "the value"
+    what = "an array" if array else f"a {kind}"
     way = (
         "An array is data: pass it traced, without naming it static."
         if array
-        else ("Static values are looked up in a cache; a tuple can be hashed, a list or dict can't.")
+        else "Static values are looked up in a cache; a tuple can be hashed, a list or dict can't."
+        if kind in ("list", "dict", "set")
+        else "Static values are looked up in a cache: make it a frozen dataclass, with tuples for lists."
     )
+    if numbers:
+        way += " It holds numbers, which can be traced as well, without naming it static."
     return Cause(
-        title=f"static argument `{name or '?'}` is {'an array' if array else f'a {kind}'}, which can't be hashed",
+        title=f"static argument `{name}` is {what}, which can't be hashed"
+        if name
+        else f"a static argument is {what}, which can't be hashed",
         explanation=f"{spelled} is passed for `{name or 'a static argument'}`"
         + (f" of `{function.name}`" if function else "")
         + f". {way}",
-        evidence=(Evidence(f"`{name}` is a {kind}", failing.site.span_of(given)),) if given is not None else (),
+        evidence=(Evidence(f"`{name}` is {what}", failing.site.span_of(given)),) if given is not None else (),
         fix=fix,
         replaces=replaces,
     )
@@ -186,7 +239,8 @@ def _of_type(failing: Failing, function: Function | None, kind: str) -> tuple[st
         spelled = displays.get(kind)
         if (
             (spelled and isinstance(given, spelled))
-            or type(value).__name__ == kind
+            or f"{type(value).__module__}.{type(value).__qualname__}".endswith(kind)
+            or (isinstance(given, ast.Call) and text(given.func).rpartition(".")[2] == kind.rpartition(".")[2])
             or ("Array" in kind and is_array(value))
         ):
             return name, given
@@ -196,28 +250,27 @@ def _of_type(failing: Failing, function: Function | None, kind: str) -> tuple[st
 def _hashable(failing: Failing, given: ast.expr, kind: str) -> tuple[str, Span | None]:
     if isinstance(given, ast.List):
         return text(ast.Tuple(given.elts)), failing.site.span_of(given)
-    made = {"list": "tuple({})", "set": "frozenset({})", "dict": "tuple(sorted({}.items()))"}.get(kind)
+    made = {"list": "tuple({})", "set": "frozenset({})"}.get(kind)
     return (made.format(failing.text(given)), failing.site.span_of(given)) if made else ("", None)
 
 
 def _not_static(function: Function, name: str, failing: Failing) -> tuple[str, Span | None]:
-    """The decorator without that name among the statics."""
+    """The decorator without that name, or its position, among the statics."""
+    position = [arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)].index(name)
     decorators = function.node.decorator_list if isinstance(function.node, ast.FunctionDef) else []
     for decorator in decorators:
         for constant in ast.walk(decorator):
             if isinstance(constant, ast.Tuple | ast.List) and any(
-                getattr(e, "value", "") == name for e in constant.elts
+                getattr(e, "value", "") in (name, position) for e in constant.elts
             ):
-                kept = [element for element in constant.elts if getattr(element, "value", "") != name]
+                kept = [element for element in constant.elts if getattr(element, "value", "") not in (name, position)]
                 span = function.span_of(decorator)
-                at = Span(span.file, span.line, span.column - 1, span.end_line, span.end_column)
-                return "@" + text(replaced(decorator, constant, ast.Tuple(kept))), at
-            if isinstance(constant, ast.keyword) and getattr(constant.value, "value", None) == name:
+                return "@" + text(replaced(decorator, constant, ast.Tuple(kept))), with_at(span)
+            if isinstance(constant, ast.keyword) and getattr(constant.value, "value", None) in (name, position):
                 assert isinstance(decorator, ast.Call)
                 keywords = [word for word in decorator.keywords if word is not constant]
                 span = function.span_of(decorator)
-                at = Span(span.file, span.line, span.column - 1, span.end_line, span.end_column)
-                return "@" + text(ast.Call(decorator.func, decorator.args, keywords)), at
+                return "@" + text(ast.Call(decorator.func, decorator.args, keywords)), with_at(span)
     return "", None
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 import jax
 
 from jaxmagic.core.failures.operands import is_tracer
+from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.functions import function_of
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.functions import function_of, made_from
+from jaxmagic.core.rules.rewrite import alias, call, expression, text
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.core.source.syntax import span_of
@@ -25,13 +26,18 @@ def donated_buffer(failing: Failing) -> Cause | None:
     Sure: the array is deleted. Which call took it is found in the source: one that passes the name where the
     function donates; where none is found, that is said.
     """
+    if failing.says(r"buffer that was previously donated in the same call"):
+        return _twice(failing)
     match = failing.says(r"Array has been deleted with shape=(\S+?)\.?$")
-    if match is None:
+    if match is None and not failing.says(r"buffer has been deleted or donated"):
         return None
-    used = next((part for part in parts(failing.node) if _is_deleted(failing.value(part))), None)
+    used, path = next(_deleted_in(failing), (None, ""))
+    kind = f" ({match[1]})" if match else ""
     name = failing.text(used) if used is not None else ""
     taken = next(_donations(failing, name), None) if name else None
-    shown = f"`{name}` ({match[1]})" if name else f"an array ({match[1]})"
+    shown = (f"`{name}{path}`" if name else "an array") + kind
+    if taken is None and (others := list(_donations(failing, ""))) and len(others) == 1:
+        return _other_name(others[0], shown, name)
     if taken is None:
         return Cause(
             title=f"{shown} was deleted: donated to a jitted function, or by `.delete()`",
@@ -39,9 +45,10 @@ def donated_buffer(failing: Failing) -> Cause | None:
             "leave `donate_argnums` out while debugging.",
         )
     file, call, statement = taken
+    given = next((text(node) for node in call.args if _same(file, node, name)), name)
     fix = ""
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
-        fix = _rebound(statement.targets[0], call, name)
+        fix = _rebound(statement.targets[0], call, given)
     return Cause(
         title=f"{shown} was donated to `{source.text_of(span_of(file, call.func))}` and is deleted",
         explanation=f"`{source.text_of(span_of(file, call))}` took its memory for the result. Bind the result to the "
@@ -52,6 +59,56 @@ def donated_buffer(failing: Failing) -> Cause | None:
     )
 
 
+def _deleted_in(failing: Failing) -> Iterator[tuple[ast.expr, str]]:
+    """Operands that are or hold a deleted array, and where in them."""
+    called = failing.node.func if isinstance(failing.node, ast.Call) else None
+    for node in [*parts(failing.node), *([called] if called is not None else [])]:
+        yield from ((node, path) for path in _deleted(failing.value(node)))
+
+
+def _deleted(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
+    if _is_deleted(value):
+        yield path
+    elif depth < _DEEPEST:
+        for step, part in children(value, lambda cls: True) or ():
+            yield from _deleted(part, path + step, depth + 1)
+
+
+_DEEPEST = 4
+
+
+def _other_name(taken: tuple[str, ast.Call, ast.stmt], shown: str, name: str) -> Cause:
+    """The array was given away under another name than it is used by."""
+    file, call, _ = taken
+    spelled = source.text_of(span_of(file, call))
+    return Cause(
+        title=f"{shown} is deleted: `{spelled}` takes the memory of what it is given",
+        explanation=f"Possibly `{name}` is the same array as one of its arguments, under another name: no other call "
+        "in the source donates. Keep a copy (`jnp.copy`) where the second name is made.",
+        evidence=(Evidence("donates", span_of(file, call)),),
+        sure=False,
+    )
+
+
+def _twice(failing: Failing) -> Cause | None:
+    """`f(x, x)` with `x` donated."""
+    if not isinstance(failing.node, ast.Call):
+        return None
+    seen: dict[str, ast.expr] = {}
+    for node in failing.node.args:
+        again = seen.setdefault(failing.text(node), node)
+        if again is not node:
+            copy = call(f"{alias(failing.scope, 'jax.numpy')}.copy", node)
+            return Cause(
+                title=f"{failing.shown(node)} is donated and passed a second time in the same call",
+                explanation="Its memory is given to the result, so nothing else may read it. Pass a copy.",
+                evidence=failing.evidence(again, node),
+                fix=text(copy),
+                replaces=failing.site.span_of(node),
+            )
+    return None
+
+
 def _is_deleted(value: object) -> bool:
     return isinstance(value, jax.Array) and not is_tracer(value) and value.is_deleted()
 
@@ -59,8 +116,8 @@ def _is_deleted(value: object) -> bool:
 def _rebound(target: ast.expr, call: ast.Call, name: str) -> str:
     """`params = update(params, g)`; of several results, the first takes the name."""
     if isinstance(target, ast.Tuple):
-        return text(ast.Assign([ast.Tuple([ast.Name(name), *target.elts[1:]])], call, lineno=0))
-    return text(ast.Assign([ast.Name(name)], call, lineno=0))
+        return text(ast.Assign([ast.Tuple([expression(name), *target.elts[1:]])], call, lineno=0))
+    return text(ast.Assign([expression(name)], call, lineno=0))
 
 
 def _donations(failing: Failing, name: str) -> Iterator[tuple[str, ast.Call, ast.stmt]]:
@@ -69,28 +126,41 @@ def _donations(failing: Failing, name: str) -> Iterator[tuple[str, ast.Call, ast
     for file in files:
         statements = [node for node in ast.walk(source.tree(file) or ast.Module([], [])) if isinstance(node, ast.stmt)]
         for statement in reversed(statements):
-            for call in ast.walk(statement) if not hasattr(statement, "body") else ():
-                if isinstance(call, ast.Call) and _donates(failing, file, call, name):
-                    yield file, call, statement
+            for node in ast.walk(statement) if not hasattr(statement, "body") else ():
+                if isinstance(node, ast.Call) and _donates(failing, file, node, name):
+                    yield file, node, statement
 
 
 def _donates(failing: Failing, file: str, call: ast.Call, name: str) -> bool:
     given: dict[int | str, ast.expr] = dict(enumerate(call.args))
     given |= {word.arg: word.value for word in call.keywords if word.arg}
-    places = {place for place, node in given.items() if source.text_of(span_of(file, node)) == name}
+    places = {place for place, node in given.items() if not name or _same(file, node, name)}
     return bool(places) and bool(places & _donated(failing, call))
+
+
+def _same(file: str, node: ast.expr, name: str) -> bool:
+    """Whether an argument is spelled so, or is the same attribute of an object under another name."""
+    spelled = source.text_of(span_of(file, node))
+    _, dot, attribute = name.rpartition(".")
+    return spelled == name or bool(dot and attribute.isidentifier() and spelled.endswith(f".{attribute}"))
 
 
 def _donated(failing: Failing, call: ast.Call) -> set[int | str]:
     """Positions and names of the arguments that the called function donates."""
-    jits = [call.func] if isinstance(call.func, ast.Call) else _made_by(failing, call.func)
+    jits = [call.func] if isinstance(call.func, ast.Call) else [jit for _, jit in made_from(failing, call.func)]
     function = function_of(failing.site, call.func)
-    if function is not None and isinstance(function.node, ast.FunctionDef):
-        jits += function.node.decorator_list
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    marked = [function.node] if function is not None else list(_methods(failing, method))
+    shift = bool(method) and (function is None or function.bound)
+    jits += [each for node in marked if isinstance(node, ast.FunctionDef) for each in node.decorator_list]
     found: set[int | str] = set()
     for word in (word for jit in jits if isinstance(jit, ast.Call) for word in jit.keywords):
         if word.arg in ("donate_argnums", "donate_argnames"):
             found |= {part.value for part in ast.walk(word.value) if _is_place(part)}  # pyright: ignore[reportAttributeAccessIssue]
+        elif word.arg == "donate" and getattr(word.value, "value", "") in ("all", "all-except-first"):  # Equinox
+            found |= set(range(getattr(word.value, "value", "") != "all", 20))
+    if shift and marked:
+        found = {place - 1 if isinstance(place, int) else place for place in found}
     names = function.parameters if function is not None else []
     return found | {other for number, name in enumerate(names) for other in (number, name) if {number, name} & found}
 
@@ -99,17 +169,12 @@ def _is_place(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, str)
 
 
-def _made_by(failing: Failing, function: ast.expr) -> list[ast.expr]:
-    """What the called name was assigned from: `update = jax.jit(step, donate_argnums=0)`."""
-    if not isinstance(function, ast.Name):
-        return []
-    found = []
-    for file in failing.files:
+def _methods(failing: Failing, name: str) -> Iterator[ast.FunctionDef]:
+    """Methods of that name, where the object itself can't be asked."""
+    for file in failing.files if name else ():
         for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == function.id:
-                    found.append(value)
-    return found
+            if isinstance(node, ast.ClassDef):
+                yield from (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == name)
 
 
 @on_error("read-only-view", "a NumPy view of a JAX array is written to")
@@ -120,21 +185,19 @@ def read_only_view(failing: Failing) -> Cause | None:
     Sure: NumPy refused the assignment. That the array came from JAX is taken from the line that made it; where
     that isn't found the finding says possible.
     """
-    if not failing.says(r"assignment destination is read-only"):
+    if not failing.says(r"(assignment destination|output array|\w+ array) is read-only"):
         return None
-    target = next((part for part in _targets(failing.site.statement)), None)
-    root = target.value if isinstance(target, ast.Subscript) else None
-    made = _view(failing, root.id) if isinstance(root, ast.Name) else None
+    root = _written(failing)
+    made = _view(failing, root) if root is not None else None
     fix, replaces = "", None
     if made is not None:
-        file, call = made
-        fix = text(ast.Call(ast.Attribute(call.func.value, "array"), call.args, call.keywords))  # pyright: ignore[reportAttributeAccessIssue]
-        replaces = span_of(file, call)
+        file, made_by = made
+        fix, replaces = _copied(made_by), span_of(file, made_by)
     name = failing.text(root) if root is not None else "the array"
     return Cause(
         title=f"`{name}` is a read-only view of another array's memory",
-        explanation="`np.asarray` of a JAX array shares its memory, which must not change. `np.array` copies."
-        + ("" if made else " Where it was made was not found, so the owner may be another library's."),
+        explanation="`np.asarray` and `jax.device_get` share the memory of a JAX array, which must not change. "
+        "`np.array` copies." + ("" if made else " Where it was made was not found: its owner may be another library."),
         evidence=(Evidence("made here", replaces),) if replaces else (),
         fix=fix,
         replaces=replaces,
@@ -142,21 +205,34 @@ def read_only_view(failing: Failing) -> Cause | None:
     )
 
 
-def _targets(statement: ast.stmt | None) -> list[ast.expr]:
-    match statement:
-        case ast.Assign(targets=targets):
-            return targets
-        case ast.AugAssign(target=target):
-            return [target]
-    return []
+def _written(failing: Failing) -> ast.expr | None:
+    """The name or attribute of the array that is written to, by an assignment or a method such as `sort`."""
+    match failing.site.statement:
+        case ast.Assign(targets=[target, *_]) | ast.AugAssign(target=target):
+            pass
+        case _:
+            target = _owner(failing.node)
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return target if isinstance(target, ast.Name | ast.Attribute) else None
 
 
-def _view(failing: Failing, name: str) -> tuple[str, ast.Call] | None:
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            match node:
-                case ast.Assign(
-                    targets=[ast.Name(id=target)], value=ast.Call(func=ast.Attribute(attr="asarray")) as call
-                ) if target == name:
-                    return file, call
+def _owner(node: ast.AST | None) -> ast.expr | None:
+    """`v` of `v.sort()`."""
+    return node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+
+def _view(failing: Failing, root: ast.expr) -> tuple[str, ast.Call] | None:
+    """The call that made the view, assigned to that name or attribute."""
+    for file, value in made_from(failing, root):
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute | ast.Name):
+            name = value.func.attr if isinstance(value.func, ast.Attribute) else value.func.id
+            if name in ("asarray", "device_get"):
+                return file, value
     return None
+
+
+def _copied(made: ast.Call) -> str:
+    if isinstance(made.func, ast.Attribute) and made.func.attr == "asarray":
+        return text(ast.Call(ast.Attribute(made.func.value, "array"), made.args, made.keywords))
+    return text(call("jax.tree.map", ast.parse("lambda a: a.copy()", mode="eval").body, made))

@@ -8,6 +8,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import path_to, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -100,12 +101,15 @@ def debugger_without_terminal(failing: Failing) -> Cause | None:
 
     Sure: the error came out of the debugger's callback.
     """
-    if not (
-        failing.says(r"CpuCallback|callback") and failing.says(r"_breakpoint_callback|jax/_src/debugger|SystemExit")
-    ):
+    inside = any(frame.f_globals.get("__name__", "").startswith("jax._src.debugger") for frame in failing.machinery)
+    told = failing.says(r"CpuCallback|callback") and failing.says(r"_breakpoint_callback|jax/_src/debugger|SystemExit")
+    if not (told or (failing.kind == "SystemExit" and inside)):
         return None
     found = next((pair for pair in _calls(failing, ("breakpoint",), None)), None)
+    if inside and isinstance(failing.node, ast.Call):
+        found = (failing.site.file, failing.node)
     span = span_of(*found) if found else None
+    fix = _shown_instead(*found) if found else ""
     return Cause(
         title="jax.debug.breakpoint needs a terminal to read commands from",
         explanation="In a notebook it reads an end of file, quits, and the computation ends with it. `%%jaxtap` shows "
@@ -113,8 +117,22 @@ def debugger_without_terminal(failing: Failing) -> Cause | None:
         "and `%debug` work.",
         span=span,
         evidence=(Evidence("the program was run here", failing.span),),
-        fix="",
+        fix=fix,
+        replaces=span,
     )
+
+
+def _shown_instead(file: str, node: ast.Call) -> str:
+    """`jax.debug.print` of what the function had assigned last, or of its parameters."""
+    tree = source.tree(file)
+    function = next((each for each in path_to(tree, node) if isinstance(each, ast.FunctionDef)), None) if tree else None
+    if function is None:
+        return ""
+    above = [part for part in function.body if part.lineno < node.lineno]
+    names = stored(*above[-1:]) or [arg.arg for arg in function.args.args if arg.arg != "self"]
+    pattern = ", ".join(f"{name} = {{{name}}}" for name in names)
+    words = {name: ast.Name(name) for name in names}
+    return text(call("jax.debug.print", ast.Constant(pattern), **words)) if names else ""
 
 
 @on_error("callback-exception", "a callback raised; JAX reports another exception, sometimes lines later")
@@ -129,14 +147,20 @@ def callback_exception(failing: Failing) -> Cause | None:
         return None
     last = [line for line in failing.message.rstrip().splitlines() if re.match(r"^[A-Za-z_][\w.]*(:|$)", line.strip())]
     original = last[-1].strip() if last else "an exception"
-    span, function = _raised(failing)
+    if declared := re.search(r"Incorrect output (\w+) for return value #(\d+): Expected: (.+), Actual: (.+)", original):
+        return _other_type(failing, declared)
+    span, function, inner = _raised(failing)
     staged = next((pair for pair in _calls(failing, _CALLBACKS, function)), None)
     evidence = [Evidence("surfaced here, where the result was needed", failing.span)]
     if staged is not None:
         evidence.insert(0, Evidence(f"`{function}` was handed to JAX here", span_of(*staged)))
+    if inner not in ("", function):
+        evidence.insert(0, Evidence(f"raised in `{inner}`, which it called", span))
     name = original.partition(":")[0]
     return Cause(
-        title=f"the callback `{function or '?'}` raised {original[:200]}",
+        title=f"the callback `{function}` raised {original[:200]}"
+        if function
+        else f"a callback raised {original[:200]}",
         explanation=f"JAX reports it as {failing.kind}, so `except {name}` does not match; the failing call may have "
         "returned before. Catch the exception inside the callback.",
         span=span,
@@ -144,15 +168,47 @@ def callback_exception(failing: Failing) -> Cause | None:
     )
 
 
-def _raised(failing: Failing) -> tuple[Span | None, str]:
-    """Line and function of the user's that raised, from the traceback in the message."""
+def _other_type(failing: Failing, declared: re.Match[str]) -> Cause:
+    """The callback's result is of another shape or dtype than was declared beforehand."""
+    what, number, expected, actual = declared.groups()
+    calls = [pair for name in ("pure_callback", "io_callback") for pair in _calls(failing, (name,), None)]
+    known = [(file, node, part) for file, node in calls for part in ast.walk(node) if _spells(part, expected)]
+    fix, replaces = "", None
+    if len(known) == 1 and what == "shape":
+        fix, replaces = actual, span_of(known[0][0], known[0][2])
+    staged = [pair for pair in calls if not known or pair[1] is known[0][1]]
+    return Cause(
+        title=f"a callback returned {what} {actual}, but {expected} was declared",
+        explanation=f"The program is compiled for the result that the call describes; result {number} of the host "
+        "function is another one.",
+        span=span_of(*staged[0]) if len(staged) == 1 else None,
+        evidence=(Evidence("surfaced here, where the result was needed", failing.span),),
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+def _spells(node: ast.AST, shape: str) -> bool:
+    return isinstance(node, ast.Tuple) and text(node) == shape
+
+
+def _raised(failing: Failing) -> tuple[Span | None, str, str]:
+    """Where it was raised, the callback's name, and that of the function that raised, from the message's traceback.
+
+    The traceback begins at the top of the program; the callback is the first of the user's after JAX's own frames.
+    """
     frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', failing.message)
-    known = [(file, int(line), name) for file, line, name in frames if file in failing.files and name != "<module>"]
-    if not known:
-        return None, ""
-    file, line, name = known[-1]
+    last = max((at for at, (file, *_) in enumerate(frames) if _JAX in file), default=-1)
+    inside = [(file, int(line), name) for file, line, name in frames[last + 1 :] if file in failing.files]
+    if not inside:
+        return None, "", ""
+    file, line, name = inside[-1]
     statement = source.statement_at(file, line)
-    return (span_of(file, statement) if statement is not None else Span(file, line, 0, line, 0)), name
+    span = span_of(file, statement) if statement is not None else Span(file, line, 0, line, 0)
+    return span, inside[0][2], name
+
+
+_JAX = "/jax/_src/"
 
 
 def _calls(failing: Failing, names: tuple[str, ...], argument: str | None) -> Iterator[tuple[str, ast.Call]]:
@@ -201,14 +257,13 @@ def zero_length_without_jit(failing: Failing) -> Cause | None:
     """
     if not failing.says(r"zero-length scan is not supported in disable_jit"):
         return None
+    site = next((each for each in failing.sites if not isinstance(each.definition, ast.Lambda)), failing.site)
     return Cause(
         title="a scan over zero elements can't run with jit disabled",
         explanation="The code is right: with jit the body is traced and its output type known; as a Python loop of no "
         "steps it never runs. `%jaxnojit` keeps such a scan compiled.",
-        fix=f"with jax.disable_jit(False):\n    {failing.text(failing.site.statement)}"
-        if failing.site.statement
-        else "",
-        replaces=failing.site.span_of(failing.site.statement) if failing.site.statement else None,
+        fix=f"with jax.disable_jit(False):\n    {site.text(site.statement)}" if site.statement else "",
+        replaces=site.span_of(site.statement) if site.statement else None,
     )
 
 

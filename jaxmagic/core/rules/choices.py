@@ -7,7 +7,7 @@ from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.calls import Fix, argument, called, short_type
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.functions import Function, function_of
+from jaxmagic.core.rules.functions import Function, function_from, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.records import Evidence
 
@@ -30,7 +30,7 @@ def branch_type(failing: Failing) -> Cause | None:
     node = failing.node
     if match is None or not isinstance(node, ast.Call):
         return None
-    branches = _branches(failing.site, node)
+    branches = _compared(_branches(failing.site, node), match)
     described = [_branch(branch) for branch in branches]
     pairs = list(zip(described, (match["one"], match["other"]), strict=False)) if len(branches) == 2 else []
     evidence = tuple(
@@ -52,11 +52,19 @@ def branch_type(failing: Failing) -> Cause | None:
     )
 
 
+def _compared(branches: list[Function | None], match: re.Match[str]) -> list[Function | None]:
+    """The two of a switch's branches that JAX found to differ: `branch 0`, `branch1`."""
+    numbers = [int(found[1]) for name in ("first", "second") if (found := re.fullmatch(r"branch ?(\d+)", match[name]))]
+    return [branches[at] for at in numbers] if len(numbers) == 2 and max(numbers) < len(branches) else branches
+
+
 def _branches(site: Site, node: ast.Call) -> list[Function | None]:
     if called(node) == "switch":
         listed = argument(node, 1, "branches")
-        found = listed.elts if isinstance(listed, ast.Tuple | ast.List) else []
-        return [function_of(site, branch) for branch in found]
+        if isinstance(listed, ast.Tuple | ast.List):
+            return [function_of(site, branch) for branch in listed.elts]
+        held = site.scope.get(listed)
+        return [function_from(each) for each in held] if isinstance(held, tuple | list) else []
     return [
         function_of(site, argument(node, 1, "true_fun")),
         function_of(site, argument(node, 2, "false_fun")),
@@ -105,9 +113,11 @@ def branch_structure(failing: Failing) -> Cause | None:
     node = failing.node
     branches = _branches(failing.site, node) if isinstance(node, ast.Call) else []
     known = [branch for branch in branches if branch is not None and branch.returned()]
+    missing = _missing_keys([branch.returned()[0] for branch in known])
     return Cause(
         title="the branches return different structures: "
-        + " and ".join(f"`{branch.text(branch.returned()[0])}`" for branch in known),
+        + " and ".join(f"`{branch.text(branch.returned()[0])}`" for branch in known)
+        + (f": only one has {missing}" if missing else ""),
         explanation="The program goes on with one result whichever branch ran: both must return as many values, in "
         "the same kind of container.",
         evidence=tuple(
@@ -115,6 +125,16 @@ def branch_structure(failing: Failing) -> Cause | None:
             for branch in known
         ),
     )
+
+
+def _missing_keys(results: list[ast.expr]) -> str:
+    """Keys that only one of two dict displays has."""
+    keys = [
+        {key.value for key in result.keys if isinstance(key, ast.Constant)}
+        for result in results
+        if isinstance(result, ast.Dict)
+    ]
+    return ", ".join(repr(key) for key in sorted(map(str, keys[0] ^ keys[1]))) if len(keys) == 2 else ""
 
 
 @on_error("predicate-not-scalar", "the condition of cond, or of a while_loop, is not one True or False")

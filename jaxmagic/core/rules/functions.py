@@ -3,12 +3,14 @@
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
 from jaxmagic.core.failures.sites import Site
-from jaxmagic.core.lines.attributes import instance_dict
+from jaxmagic.core.lines.attributes import class_attribute, instance_dict, module_of
+from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.syntax import definition, span_of
 from jaxmagic.records import Span
@@ -22,6 +24,8 @@ class Function:
 
     file: str
     node: ast.FunctionDef | ast.Lambda
+    bound: bool = False
+    """Whether it was given as a method: its first parameter is taken."""
 
     @property
     def name(self) -> str:
@@ -29,7 +33,8 @@ class Function:
 
     @property
     def parameters(self) -> list[str]:
-        return [arg.arg for arg in (*self.node.args.posonlyargs, *self.node.args.args)]
+        """Those that a call gives by position."""
+        return [arg.arg for arg in (*self.node.args.posonlyargs, *self.node.args.args)][self.bound :]
 
     def returned(self) -> list[ast.expr]:
         """The expressions it can return, inner functions' own returns left out."""
@@ -70,20 +75,41 @@ def function_of(site: Site, node: ast.expr | None) -> Function | None:
 
 
 def function_from(value: Any) -> Function | None:
-    """The source of a function object, through `partial`, methods and `functools.wraps`."""
+    """The source of a function object, through `partial`, methods, `functools.wraps` and objects that can be called."""
+    bound = False
     for _ in range(8):
         if isinstance(value, functools.partial):
             value = value.func
         elif isinstance(value, MethodType):
-            value = value.__func__
+            value, bound = value.__func__, True
         elif "__wrapped__" in instance_dict(value):
             value = instance_dict(value)["__wrapped__"]
+        elif module_of(type(value)).startswith("equinox"):
+            value = next((part for part in instance_dict(value).values() if callable(part)), None)
         else:
             break
     if not isinstance(value, FunctionType):
+        value, bound = class_attribute(type(value), "__call__"), True
+    if not isinstance(value, FunctionType) or not source.Policy().is_user(value.__code__.co_filename):
         return None
     node = definition(value.__code__)
-    return Function(value.__code__.co_filename, node) if isinstance(node, ast.FunctionDef | ast.Lambda) else None
+    file = value.__code__.co_filename
+    return Function(file, node, bound) if isinstance(node, ast.FunctionDef | ast.Lambda) else None
+
+
+def made_from(failing: Failing, function: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+    """What a called name or attribute was assigned from, in the newest file first: `step = jax.jit(…)`."""
+    for file in reversed(failing.files):
+        for node in ast.walk(source.tree(file) or ast.Module([], [])):
+            if isinstance(node, ast.Assign) and any(_same_name(target, function) for target in node.targets):
+                yield file, node.value
+
+
+def _same_name(target: ast.expr, function: ast.expr | None) -> bool:
+    match target, function:
+        case (ast.Name(id=one), ast.Name(id=other)) | (ast.Attribute(attr=one), ast.Attribute(attr=other)):
+            return one == other
+    return False
 
 
 def at_path(node: ast.expr, path: str) -> ast.expr | None:

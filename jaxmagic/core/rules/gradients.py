@@ -1,38 +1,57 @@
 """Derivatives that can't be taken as asked: outputs, inputs, loops without reverse mode."""
 
 import ast
+from typing import NamedTuple
 
 from jaxmagic.core.lines import values
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.functions import Function, function_of
+from jaxmagic.core.rules.functions import Function, function_of, made_from
 from jaxmagic.core.rules.jits import static_fix
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _GRADS = ("grad", "value_and_grad", "jacrev", "filter_grad", "filter_value_and_grad")
 
 
-def _grad_call(failing: Failing) -> ast.Call | None:
-    """`jax.grad(f, …)` inside the failing expression."""
-    for node in ast.walk(failing.node) if failing.node is not None else ():
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, *_]) if name in _GRADS:
-                return node
+class _Grad(NamedTuple):
+    """The `jax.grad(f, …)` that failed, and where it is written."""
+
+    file: str
+    node: ast.Call
+
+    @property
+    def name(self) -> str:
+        return _name(self.node)
+
+    def with_keyword(self, name: str, value: object) -> tuple[str, Span]:
+        """The call with a keyword set, or left out for None."""
+        keywords = [word for word in self.node.keywords if word.arg != name]
+        if value is not None:
+            keywords.append(ast.keyword(name, ast.Constant(value)))  # pyright: ignore[reportArgumentType]
+        return text(ast.Call(self.node.func, self.node.args, keywords)), span_of(self.file, self.node)
+
+
+def _grad_call(failing: Failing) -> _Grad | None:
+    """In the failing expression, or where the function that it calls was made: `step = jax.jit(jax.grad(loss))`."""
+    called = failing.node.func if isinstance(failing.node, ast.Call) else None
+    for file, value in [(failing.site.file, failing.node), *made_from(failing, called)]:
+        for node in ast.walk(value) if value is not None else ():
+            match node:
+                case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, *_]) if name in _GRADS:
+                    return _Grad(file, node)
     return None
 
 
-def _differentiated(failing: Failing, grad: ast.Call | None) -> Function | None:
-    return function_of(failing.site, grad.args[0]) if grad is not None else None
-
-
-def _with_keyword(failing: Failing, grad: ast.Call, name: str, value: object) -> tuple[str, Span]:
-    """The grad call with a keyword set, or left out for None."""
-    keywords = [word for word in grad.keywords if word.arg != name]
-    if value is not None:
-        keywords.append(ast.keyword(name, ast.Constant(value)))  # pyright: ignore[reportArgumentType]
-    return text(ast.Call(grad.func, grad.args, keywords)), failing.site.span_of(grad)
+def _differentiated(failing: Failing, grad: _Grad | None) -> Function | None:
+    if grad is not None:
+        return function_of(failing.site, grad.node.args[0])
+    function = function_of(failing.site, failing.node.func) if isinstance(failing.node, ast.Call) else None
+    marked = function.node.decorator_list if function and isinstance(function.node, ast.FunctionDef) else []
+    names = {getattr(part, "attr", getattr(part, "id", "")) for each in marked for part in ast.walk(each)}
+    return function if names & set(_GRADS) else None
 
 
 @on_error("grad-output", "grad of a function whose result is not one number")
@@ -44,7 +63,8 @@ def grad_output(failing: Failing) -> Cause | None:
     Sure: JAX looked at the output.
     """
     shape = failing.says(r"Gradient only defined for scalar-output functions\. Output had shape: (\([\d, ]*\))")
-    other = failing.says(r"Gradient only defined for scalar-output functions\. Output was (.{1,200})")
+    nothing = failing.says(r"Gradient only defined for scalar-output functions\. Output was None")
+    other = nothing or failing.says(r"Gradient only defined for scalar-output functions\. Output was (.{1,200})")
     if not (shape or other):
         return None
     grad = _grad_call(failing)
@@ -61,8 +81,15 @@ def grad_output(failing: Failing) -> Cause | None:
             fix=fix,
             replaces=span,
         )
+    if nothing:
+        return Cause(
+            title="grad needs a function that returns one number, this one returns None",
+            explanation="A function without a `return` gives None. Return the loss.",
+            span=function.span_of(function.node) if function is not None else None,
+            evidence=(Evidence("differentiated here", failing.span),),
+        )
     pair = isinstance(result, ast.Tuple) and len(result.elts) == 2
-    fix, replaces = _with_keyword(failing, grad, "has_aux", True) if pair and grad is not None else ("", None)
+    fix, replaces = grad.with_keyword("has_aux", True) if pair and grad is not None else ("", None)
     spelled = f"`{function.text(result)}`" if function is not None and result is not None else "its output"
     return Cause(
         title="grad needs a function that returns one number, this one returns more",
@@ -83,13 +110,27 @@ def grad_aux(failing: Failing) -> Cause | None:
     grad = _grad_call(failing)
     if not failing.says(r"function with aux output to return a two-element tuple") or grad is None:
         return None
-    fix, replaces = _with_keyword(failing, grad, "has_aux", None)
+    fix, replaces = _pair(failing, grad) or grad.with_keyword("has_aux", None)
     return Cause(
         title="has_aux=True, but the function returns no pair",
         explanation="With `has_aux=True` the function returns `(loss, extra)`. Return a pair, or leave `has_aux` out.",
         fix=fix,
         replaces=replaces,
     )
+
+
+def _pair(failing: Failing, grad: _Grad) -> tuple[str, Span] | None:
+    """The result with None beside it, where the caller takes a pair apart."""
+    function = _differentiated(failing, grad)
+    match failing.site.statement:
+        case ast.Assign(targets=[ast.Tuple(elts=[first, *_])]):
+            aux = isinstance(first, ast.Tuple) or grad.name != "value_and_grad"
+        case _:
+            aux = False
+    if not aux or function is None or len(function.returned()) != 1:
+        return None
+    (result,) = function.returned()
+    return text(ast.Tuple([result, ast.Constant(None)])), function.span_of(result)
 
 
 @on_error("grad-input", "grad with respect to integers or booleans")
@@ -104,7 +145,7 @@ def grad_input(failing: Failing) -> Cause | None:
     if match is None or not isinstance(node, ast.Call):
         return None
     grad = _grad_call(failing)
-    arguments = [node.args[index] for index in _argnums(grad) if index < len(node.args)]
+    arguments = [node.args[index] for index in _argnums(grad.node if grad else None) if index < len(node.args)]
     guilty = [found for argument in arguments for found in _integers(failing, argument)]
     named = " and ".join(f"`{name}` ({kind})" for name, kind in guilty) or "an input"
     fix, replaces = "", None
@@ -112,7 +153,7 @@ def grad_input(failing: Failing) -> Cause | None:
     if constants:
         fix, replaces = repr(float(str(constants[0].value))), failing.site.span_of(constants[0])
     elif grad is not None:
-        fix, replaces = _with_keyword(failing, grad, "allow_int", True)
+        fix, replaces = grad.with_keyword("allow_int", True)
     return Cause(
         title=f"{match[1]} with respect to {named}, which holds no real numbers",
         explanation="Keep counters and flags out of the differentiated argument (another argument, `argnums`, or "
@@ -182,7 +223,9 @@ def while_reverse_mode(failing: Failing) -> Cause | None:
     loop = source.node_at(span) if span is not None else None
     bounds = loop.args[:2] if isinstance(loop, ast.Call) and _name(loop) == "fori_loop" else []
     names = [part.id for bound in bounds for part in ast.walk(bound) if isinstance(part, ast.Name)]
-    fix, replaces = static_fix(failing, names) if names else _forward(failing)
+    fix, replaces = static_fix(failing, names) if _plain_numbers(failing, bounds) else ("", None)
+    if not fix:
+        fix, replaces = _forward(failing)
     spelled = source.text_of(span) if span is not None else ""
     what = f"`{spelled}`" if 0 < len(spelled) < 120 and "\n" not in spelled else "a while loop"
     why = f" Its bound {' and '.join(f'`{name}`' for name in names)} is traced by jit; a static bound makes it a scan."
@@ -202,10 +245,23 @@ def _name(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
+def _plain_numbers(failing: Failing, bounds: list[ast.expr]) -> bool:
+    """Whether the loop's bounds are names and numbers: what is computed from an array can't be static."""
+    return bool(bounds) and all(isinstance(bound, ast.Name | ast.Constant) for bound in bounds)
+
+
 def _forward(failing: Failing) -> tuple[str, Span | None]:
     """`jax.jacfwd` for `jax.grad`."""
     grad = _grad_call(failing)
-    if grad is None or failing.node is None or not isinstance(grad.func, ast.Attribute) or grad.func.attr != "grad":
+    if grad is None or not isinstance(grad.node.func, ast.Attribute):
         return "", None
-    forward = ast.Attribute(grad.func.value, "jacfwd")
-    return text(replaced(failing.node, grad.func, forward)), failing.span
+    forward = ast.Attribute(grad.node.func.value, "jacfwd")
+    if grad.name == "grad" and failing.node is not None and grad.node in ast.walk(failing.node):
+        return text(replaced(failing.node, grad.node.func, forward)), failing.span
+    if grad.name == "grad":
+        return text(ast.Call(forward, grad.node.args, grad.node.keywords)), span_of(grad.file, grad.node)
+    match failing.node:
+        case ast.Call(func=made, args=args, keywords=words) if made is grad.node and not grad.node.keywords:
+            value = ast.Call(grad.node.args[0], args, words)
+            return text(ast.Tuple([value, ast.Call(ast.Call(forward, grad.node.args, []), args, words)])), failing.span
+    return "", None

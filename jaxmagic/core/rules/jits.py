@@ -10,10 +10,10 @@ from jaxmagic.core.failures.operands import aval_of, is_array
 from jaxmagic.core.failures.provenance import argument_given
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.functions import made_from
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.rules.wording import reaching
-from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
@@ -135,17 +135,8 @@ def _jits_in(site: Site, node: ast.AST) -> list[ast.Call]:
 
 def made_by(failing: Failing, function: ast.expr | None) -> Iterator[tuple[str, ast.Call]]:
     """The `jax.jit(f, …)` that a called name or attribute was assigned from, in the newest file that has one."""
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.Assign) and any(_same_name(target, function) for target in node.targets):
-                yield from ((file, jitted) for jitted in _jits_in(failing.site, node.value))
-
-
-def _same_name(target: ast.expr, function: ast.expr | None) -> bool:
-    match target, function:
-        case (ast.Name(id=one), ast.Name(id=other)) | (ast.Attribute(attr=one), ast.Attribute(attr=other)):
-            return one == other
-    return False
+    for file, value in made_from(failing, function):
+        yield from ((file, jitted) for jitted in _jits_in(failing.site, value))
 
 
 def with_statics(node: ast.expr, names: list[str], order: list[str] | None = None) -> ast.expr:

@@ -1,5 +1,7 @@
 """Arguments that jit refuses, buffers that were given away, callbacks that can't be transformed."""
 
+import io
+
 import jax.numpy as jnp
 import pytest
 from failing_cells import failed
@@ -174,3 +176,152 @@ def test_no_tracing_is_only_possibly_a_retrace():
     )
     assert program.finding.rule == "no-tracing-false-alarm"
     assert not program.finding.sure
+
+
+DELETED = [
+    (
+        (
+            "def update(p, b):\n    return {'w': p['w'] - b}, b.sum()\nstep = jax.jit(update, donate_argnums=(0,))",
+            "params = {'w': jnp.ones(3)}",
+        ),
+        "for b in [jnp.ones(3)] * 2:\n    new, out = step(params, b)",
+        "`params['w']` ",
+        "params, out = step(params, b)",
+    ),
+    (
+        (
+            "class Trainer:\n    def __init__(self):\n        self.params = jnp.ones(3)\n"
+            "    @partial(jax.jit, static_argnums=0, donate_argnums=1)\n    def _step(self, params):\n"
+            "        return params * 0.5\n    def step(self):\n        new = self._step(self.params)\nt = Trainer()",
+            "t.step()",
+        ),
+        "out = t.params + 1\n",
+        "`t.params` (float32[3]) was donated to `self._step`",
+        "self.params = self._step(self.params)",
+    ),
+    (
+        (
+            "import equinox as eqx\nstep = eqx.filter_jit(lambda m, x: m * x, donate='all')",
+            "m = jnp.ones(2)",
+            "new = step(m, 2.0)",
+        ),
+        "out = m.sum()",
+        "`m` (float32[2]) was donated to `step` and is deleted",
+        "m = step(m, 2.0)",
+    ),
+    (
+        ("f = jax.jit(lambda a, b: a + b, donate_argnums=0)\nx = jnp.ones(3)",),
+        "out = f(x, x)",
+        "`x` (f32[3]) is donated and passed a second time in the same call",
+        "jnp.copy(x)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "use", "title", "fix"), DELETED)
+def test_a_donated_array_is_found_in_trees_loops_and_objects(before: tuple[str, ...], use: str, title: str, fix: str):
+    program = failed(IMPORTS + before[0], *before[1:], use)
+    assert program.finding.rule == "donated-buffer"
+    assert program.finding.title.startswith(title)
+    assert "donated" in program.finding.title
+    assert program.finding.fix == fix
+    assert not fix or "out" in program.fixed().namespace
+
+
+VIEWS = [
+    (
+        "class Env:\n    def __init__(self):\n        self.s = np.asarray(jnp.zeros(3))\nenv = Env()",
+        "env.s += 1\nout = env.s",
+    ),
+    ("v = np.asarray(jnp.arange(3.0))", "v.sort()\nout = v"),
+    ("host = jax.device_get({'w': jnp.ones(2)})", "host['w'][0] = 5.0\nout = host['w']"),
+]
+
+
+@pytest.mark.parametrize(("made", "use"), VIEWS)
+def test_a_view_is_copied_where_it_was_made(made: str, use: str):
+    program = failed(IMPORTS + made, use)
+    assert program.finding.rule == "read-only-view"
+    assert program.finding.sure
+    assert program.fixed().namespace["out"].flags.writeable
+
+
+OBJECTS = [
+    (
+        "from dataclasses import dataclass\n@dataclass\nclass State:\n    x: jax.Array\n    n: int\n"
+        "@jax.jit\ndef f(s):\n    return s.x + s.n",
+        "out = f(State(jnp.ones(2), 1))",
+        "@jax.tree_util.register_dataclass\n@dataclass",
+    ),
+    (
+        "class Act:\n    def __init__(self):\n        self.fast = jax.jit(self.apply)\n"
+        "    def apply(self, x, kind):\n        return jnp.tanh(x) if kind == 'tanh' else x",
+        "out = Act().fast(jnp.ones(2), 'tanh')",
+        "jax.jit(self.apply, static_argnames='kind')",
+    ),
+    (
+        "class M:\n    @partial(jax.jit, static_argnums=(0, 2))\n    def run(self, x, opts):\n"
+        "        return x * opts['s']",
+        "out = M().run(2.0, {'s': 3.0})",
+        "@partial(jax.jit, static_argnums=(0,))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "call", "fix"), OBJECTS)
+def test_objects_and_methods_are_handed_over_as_jit_takes_them(before: str, call: str, fix: str):
+    program = failed(IMPORTS + before, call)
+    assert program.finding.fix == fix
+    assert "out" in program.fixed().namespace
+
+
+def test_an_object_that_cant_be_hashed_is_named_by_its_class():
+    program = failed(
+        IMPORTS + "from dataclasses import dataclass\n@dataclass\nclass Config:\n    sizes: list\n"
+        "f = jax.jit(lambda x, cfg: x, static_argnames='cfg')",
+        "f(1.0, cfg=Config([1]))",
+    )
+    assert program.finding.title == "static argument `cfg` is a Config, which can't be hashed"
+    assert "frozen dataclass" in program.finding.explanation
+
+
+def test_the_callback_is_told_from_what_it_called():
+    program = failed(
+        IMPORTS + "def inner(v):\n    raise KeyError('missing')\ndef check(v):\n    inner(v)",
+        "@jax.jit\ndef g(x):\n    jax.debug.callback(check, x)\n    return x",
+        "g(1.0).block_until_ready()\njax.effects_barrier()",
+    )
+    assert program.finding.title == "the callback `check` raised KeyError: 'missing'"
+    assert program.marked == "raise KeyError('missing')"
+    assert "raised in `inner`, which it called" in program.evidence
+
+
+def test_a_result_of_another_shape_than_was_declared_is_no_exception_of_the_callback():
+    program = failed(
+        IMPORTS
+        + "f = jax.jit(lambda x: jax.pure_callback(lambda v: np.ones(3, 'f'), jax.ShapeDtypeStruct((2,), 'f'), x))",
+        "out = f(1.0) + 0",
+    )
+    assert program.finding.title == "a callback returned shape (3,), but (2,) was declared"
+    assert program.finding.fix == "(3,)"
+    assert program.fixed().namespace["out"].shape == (3,)
+
+
+def test_a_breakpoint_becomes_a_print_of_what_was_just_computed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    cell = IMPORTS + "@jax.jit\ndef f(x):\n    y = x * 2\n    jax.debug.breakpoint(backend='cli')\n    return y"
+    program = failed(cell, "out = f(1.0).block_until_ready()\njax.effects_barrier()")
+    assert program.finding.rule == "debugger-without-terminal"
+    assert program.finding.fix == "jax.debug.print('y = {y}', y=y)"
+    program.fixed()
+    assert "y = 2.0" in capfd.readouterr().out
+
+
+def test_a_scan_of_no_steps_in_a_lambda_is_kept_compiled_where_it_is_called():
+    program = failed(
+        IMPORTS + "f = lambda xs: jax.lax.scan(lambda c, x: (c + x, x), 0.0, xs)\n"
+        "with jax.disable_jit():\n    out = f(jnp.zeros(0))"
+    )
+    assert program.fixed().namespace["out"][0] == 0.0

@@ -99,3 +99,114 @@ def test_a_trip_count_that_jit_traced_is_made_static():
     )
     assert program.finding.fix == "jax.jit(jax.grad(power), static_argnames='n')"
     assert program.fixed().namespace["out"] == 12.0
+
+
+MADE_ELSEWHERE = [
+    (
+        "in-axes",
+        ("batch = jax.vmap(lambda w, b, x: w @ x + b, in_axes=(None, 0, 0))",),
+        "out = batch(jnp.ones((2, 3)), jnp.ones(2), jnp.ones((5, 3))).shape",
+        "in_axes=(None, None, 0)",
+        (5, 2),
+    ),
+    (
+        "in-axes",
+        ("batch = {'x': jnp.ones((4, 2)), 't': 1.0}",),
+        "out = jax.vmap(lambda b: b['x'] * b['t'])(batch).shape",
+        "in_axes=({'x': 0, 't': None},)",
+        (4, 2),
+    ),
+    (
+        "in-axes",
+        ("def f(x, scale):\n    return x * scale",),
+        "out = jax.vmap(f)(jnp.ones(3), scale=2.0).shape",
+        "jax.vmap(lambda x: f(x, scale=2.0))(jnp.ones(3))",
+        (3,),
+    ),
+    (
+        "grad-output",
+        ("def loss(w):\n    l = (w ** 2).sum()\n    return l, {'l': l}", "step = jax.jit(jax.value_and_grad(loss))"),
+        "out = step(jnp.ones(2))[0][0]",
+        "jax.value_and_grad(loss, has_aux=True)",
+        2.0,
+    ),
+    (
+        "grad-output",
+        ("class M:\n    def loss(self, w):\n        return w ** 2\nm = M()",),
+        "out = jax.grad(m.loss)(jnp.ones(2))[0]",
+        "(w ** 2).sum()",
+        2.0,
+    ),
+    (
+        "grad-aux",
+        ("def loss(w):\n    return (w ** 2).sum()",),
+        "(out, aux), g = jax.value_and_grad(loss, has_aux=True)(jnp.ones(2))",
+        "((w ** 2).sum(), None)",
+        2.0,
+    ),
+    (
+        "while-reverse-mode",
+        ("def f(a):\n    return jax.lax.while_loop(lambda s: s < 10, lambda s: s * a, 1.0)",),
+        "out = jax.value_and_grad(f)(3.0)[1]",
+        "(f(3.0), jax.jacfwd(f)(3.0))",
+        27.0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "before", "call", "fix", "result"), MADE_ELSEWHERE)
+def test_a_transformation_is_mended_where_it_was_made(
+    rule: str, before: tuple[str, ...], call: str, fix: str, result: object
+):
+    program = failed(IMPORTS + before[0], *before[1:], call)
+    assert program.finding.rule == rule
+    assert fix in program.finding.fix
+    assert jnp.allclose(jnp.asarray(program.fixed().namespace["out"]), jnp.asarray(result))
+
+
+def test_a_function_without_a_return_is_said_to_have_none():
+    program = failed(IMPORTS + "def loss(w):\n    l = w * 2", "jax.grad(loss)(1.0)")
+    assert program.finding.title.endswith("this one returns None")
+    assert program.marked.startswith("def loss")
+
+
+def test_out_axes_are_counted():
+    program = failed(IMPORTS + "jax.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(jnp.ones(3))")
+    assert "it has 3 entries, the function returns 2" in program.finding.title
+
+
+def test_a_bound_that_is_computed_from_an_array_is_not_made_static():
+    program = failed(
+        IMPORTS + "@jax.jit\ndef f(w, n):\n    return jax.lax.fori_loop(0, n.max(), lambda i, a: a * w, 1.0)",
+        "out = jax.grad(f)(2.0, jnp.array([2, 3]))",
+    )
+    assert program.finding.fix == "jax.jacfwd(f)(2.0, jnp.array([2, 3]))"
+    assert program.fixed().namespace["out"] == 12.0
+
+
+def test_the_body_of_a_loop_may_be_a_method_or_an_object_that_is_called():
+    for body, use in (("step", "cell.step"), ("__call__", "cell")):
+        program = failed(
+            IMPORTS + f"class Cell:\n    def {body}(self, h, x):\n        return h * x, None\ncell = Cell()",
+            f"out = jax.lax.scan({use}, jnp.ones(2, jnp.bfloat16), jnp.ones((3, 2)))[0]",
+        )
+        assert program.finding.title == "the carry `h` enters as bf16[2] and leaves as f32[2]"
+        assert program.finding.fix == "(h * x).astype(h.dtype)"
+        assert program.fixed().namespace["out"].dtype == "bfloat16"
+
+
+def test_the_branches_of_a_switch_are_found_in_a_list():
+    program = failed(
+        IMPORTS + "ops = [lambda x: x + 1, lambda x: x / 2]", "out = jax.lax.switch(1, ops, jnp.array([2, 4]))"
+    )
+    assert "`lambda x: x + 1` i32[2] and `lambda x: x / 2` f32[2]" in program.finding.title
+    assert program.finding.fix == "jnp.asarray(x + 1, 'float32')"
+    assert program.fixed().namespace["out"].tolist() == [1, 2]
+
+
+def test_the_key_that_only_one_branch_returns_is_named():
+    program = failed(
+        IMPORTS + "def yes(x):\n    return {'x': x, 'done': True}\ndef no(x):\n    return {'x': x}",
+        "jax.lax.cond(True, yes, no, 1.0)",
+    )
+    assert program.finding.title.endswith("only one has 'done'")
