@@ -21,6 +21,10 @@ _FUNCTIONS = (
 )
 
 
+_SEEDED = ("default_rng", "RandomState", "Random", "SystemRandom")
+"""Generators that begin anywhere if they are given no seed."""
+
+
 def unrepeatable(tree: ast.AST) -> frozenset[str]:
     """Names that a cell assigns from such a call, or from an expression with such a name in it."""
     found: set[str] = set()
@@ -51,6 +55,11 @@ def _reads_clock(node: ast.AST, known: set[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
     function = node.func
+    name = (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
+    if name in _SEEDED:
+        return not node.args and not node.keywords
     if isinstance(function, ast.Name):
         return function.id in _FUNCTIONS
     return (

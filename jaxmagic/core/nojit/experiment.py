@@ -87,7 +87,7 @@ class Experiment:
             values=self._values.values(),
             runs=self._values.runs,
             traced=self._remaining.traced(),
-            unreached=self._reached.unreached() if self._scope.kind == "only" else (),
+            unreached=self._reached.unreached(self._ledger.codes()) if self._scope.kind == "only" else (),
             stopped=self._budget.stopped,
         )
 

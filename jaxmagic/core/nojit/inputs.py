@@ -2,10 +2,12 @@
 
 import copy
 import copyreg
+import functools
+import gc
 import random
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import jax
@@ -16,6 +18,9 @@ from jaxmagic.core.nojit.matching import codes_of, unwrapped
 _JITTED = type(jax.jit(lambda: None))
 _SHARED = (ModuleType, type, FunctionType, _JITTED)
 """Not copied: a copy would be another function to JAX, and miss the programs that the user's run uses."""
+
+_MOST_OBJECTS = 20_000
+"""Looked at to find functions among the data."""
 
 
 class Inputs:
@@ -37,7 +42,7 @@ class Inputs:
     def copied(self) -> dict[str, Any]:
         """The variables that the cell reads, copied with all that hangs on them; what they share stays shared."""
         given = {name: self._before[name] for name in self._names}
-        with _jitted_functions_shared():
+        with _functions_shared(_kinds_of_functions(given.values())):
             try:
                 return copy.deepcopy(given)
             except Exception:  # noqa: BLE001 - something in it refuses; find out what
@@ -93,7 +98,7 @@ def names_read(code: CodeType, namespace: MutableMapping[str, Any]) -> tuple[str
                 if name in namespace and not name.startswith("_"):
                     value = namespace[name]
                     waiting += _codes_behind(value, namespace)
-                    if not isinstance(value, _SHARED):
+                    if not _is_function(value):
                         found[name] = None
     return tuple(found)
 
@@ -109,16 +114,37 @@ def _codes_behind(value: Any, namespace: MutableMapping[str, Any]) -> Iterator[C
             yield function.__code__
 
 
+def _is_function(value: Any) -> bool:
+    """Also what a library made of a function: it may know itself by its identity, which a copy does not have."""
+    return isinstance(value, _SHARED) or (callable(value) and unwrapped(value) is not value and not _holds_data(value))
+
+
+def _kinds_of_functions(values: Iterable[Any]) -> set[type]:
+    """Types of the functions that some values hold, at any depth."""
+    waiting, seen, kinds = list(values), set[int](), set[type]()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            if _is_function(each):
+                kinds.add(type(each))
+            else:
+                waiting += gc.get_referents(each)
+    return kinds
+
+
+def _holds_data(value: Any) -> bool:
+    return isinstance(value, functools.partial | MethodType)
+
+
 @contextmanager
-def _jitted_functions_shared() -> Iterator[None]:
-    """`copy.deepcopy` takes a jitted function as it is, as it takes any other function."""
+def _functions_shared(kinds: Iterable[type]) -> Iterator[None]:
+    """`copy.deepcopy` takes jitted functions and objects of these kinds as they are, as it takes any function."""
     table: dict[type, Callable[[Any], Any]] = copyreg.dispatch_table
-    before = table.get(_JITTED)
-    table[_JITTED] = lambda function: "itself"
+    before = dict(table)
+    table.update(dict.fromkeys((_JITTED, *kinds), lambda function: "itself"))
     try:
         yield
     finally:
-        if before is None:
-            del table[_JITTED]
-        else:
-            table[_JITTED] = before
+        table.clear()
+        table.update(before)

@@ -59,6 +59,11 @@ class Ledger:
         cost[2] += 1
         cost[3] += spent
 
+    def codes(self) -> list[CodeType]:
+        """Of the functions that ran in Python for their own sake, where it is known."""
+        with self._lock:
+            return [code for (_, _, carrier), (code, _) in self._functions.items() if code is not None and not carrier]
+
     def functions(self) -> tuple[RanInPython, ...]:
         with self._lock:
             return tuple(

@@ -80,14 +80,16 @@ class PythonLoops:
         if not all(map(callable, branches)) or not self._applies(branches):
             return inner(*args, **kwargs)
         with jax.disable_jit():
-            return inner(*_replaced("cond", args, kwargs, tuple(map(_compiling, branches))), **_others("cond", kwargs))
+            taken = inner(*_replaced("cond", args, kwargs, tuple(map(_compiling, branches))), **_others("cond", kwargs))
+        return jax.tree.map(scans.as_array, taken)
 
     def _switch(self, inner: Any, index: Any, branches: Any, *operands: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         if not isinstance(branches, list | tuple) or not self._applies(branches):
             return inner(index, branches, *operands, **kwargs)
         with jax.disable_jit():
-            return inner(index, [_compiling(branch) for branch in branches], *operands, **kwargs)
+            taken = inner(index, [_compiling(branch) for branch in branches], *operands, **kwargs)
+        return jax.tree.map(scans.as_array, taken)
 
     def _checkpoint(self, inner: Any, function: Any, tree: Any, *args: Any, **kwargs: Any) -> Any:
         """Around the trace of a function under `jax.checkpoint`: there is none, and what stands for it is called."""

@@ -129,7 +129,7 @@ def _looked_up(namespace: Mapping[str, Any], name: str) -> Any:
 
 
 def _reachable(function: Any, is_user: IsUser) -> Iterator[CodeType]:
-    """Codes of the user's functions that a function names, holds, or is made of."""
+    """Codes of the functions that a function names, holds, or is made of; only the user's are looked into."""
     waiting, seen = [function], set[int]()
     while waiting and len(seen) < _MOST_FUNCTIONS:
         each = waiting.pop()
@@ -142,6 +142,8 @@ def _reachable(function: Any, is_user: IsUser) -> Iterator[CodeType]:
         elif isinstance(each, FunctionType) and is_user(each.__code__.co_filename):
             yield from codes_of(each.__code__)
             waiting += _held(each)
+        elif isinstance(each, FunctionType):
+            yield each.__code__
 
 
 def _plain(value: Any) -> Any:

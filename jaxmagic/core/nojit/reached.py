@@ -1,8 +1,8 @@
 """Whether the functions asked for were met, and where they ran if not in Python."""
 
 import difflib
-from collections.abc import Mapping
-from types import FrameType
+from collections.abc import Iterable, Mapping
+from types import CodeType, FrameType
 from typing import Any
 
 from jaxmagic.core import jax_internals
@@ -19,8 +19,10 @@ class Reached:
         self._namespace = namespace
         self._in_python: set[str] = set()
         self._traced: dict[str, tuple[str, ...]] = {}
+        self._met: set[str] = set()
 
     def entered(self, frame: FrameType) -> bool:
+        self._met.add(frame.f_code.co_name)
         label = self._targets.label_of(frame.f_code)
         if label is not None and jax_internals.is_staging():
             self._traced[label] = (ABSTRACT,) if _only_for_its_program(frame) else transforms()
@@ -34,9 +36,14 @@ class Reached:
     def left(self, frame: FrameType, line: int, value: Any) -> bool:
         return False
 
-    def unreached(self) -> tuple[str, ...]:
-        """A sentence for each function asked for that never ran in Python."""
-        return tuple(self._why(label) for label in self._targets.labels() if label not in self._in_python)
+    def unreached(self, ran: Iterable[CodeType]) -> tuple[str, ...]:
+        """A sentence for each function asked for that never ran in Python.
+
+        Args:
+            ran: Codes of jitted functions that did, of libraries as well, whose frames are not watched.
+        """
+        reached = self._in_python | {self._targets.label_of(code) for code in ran}
+        return tuple(self._why(label) for label in self._targets.labels() if label not in reached)
 
     def _why(self, label: str) -> str:
         if label in self._traced:
@@ -48,7 +55,7 @@ class Reached:
             )
         if label in self._targets.names and self._targets.bound_to(label) is None:
             names = [name for name, value in self._namespace.items() if callable(value) and name[:1] != "_"]
-            near = difflib.get_close_matches(label, names, 3, 0.5)
+            near = difflib.get_close_matches(label, dict.fromkeys((*names, *sorted(self._met))), 3, 0.5)
             return f"{label}: no function of that name was met; {_likely(near)}"
         return (
             f"{label} was not called: nothing in this cell led to it, or only a program that was traced or compiled "

@@ -64,11 +64,11 @@ def run(scan: Scan, step: Callable[[Any, Any], Any], changed: Callable[[str, str
     """
     __tracebackhide__ = True
     xs = jax.tree.map(jnp.asarray, scan.xs)
-    first = carry = jax.tree.map(_array, scan.init)
+    first = carry = jax.tree.map(as_array, scan.init)
     results = []
     for index in scan.steps:
         carry, result = step(carry, jax.tree.map(partial(_at, np.int32(index)), xs))
-        carry = jax.tree.map(_array, carry)
+        carry = jax.tree.map(as_array, carry)
         results.append(result)
         if len(results) == 1:
             _compare_types(first, carry, changed)
@@ -82,12 +82,12 @@ def _at(index: np.int32, array: Any) -> Any:
     return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
-def _array(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     return value if isinstance(value, jax.Array) else jnp.asarray(value)
 
 
 def _stacked(values: tuple[Any, ...]) -> Any:
-    arrays = [_array(value) for value in values]
+    arrays = [as_array(value) for value in values]
     plain = not any(isinstance(each, Tracer) for each in arrays) and _is_plain(arrays[0])
     if not plain or len({each.dtype for each in arrays}) > 1:
         return jnp.stack(arrays)
@@ -96,7 +96,7 @@ def _stacked(values: tuple[Any, ...]) -> Any:
 
 def _as_weak_as(stacked: Any, first: Any) -> Any:
     """Of the type that `scan` gives: weak where the first step's result is, whatever the later ones are."""
-    return jax_internals.weak(stacked) if _array(first).aval.weak_type else stacked
+    return jax_internals.weak(stacked) if as_array(first).aval.weak_type else stacked
 
 
 def _is_plain(array: Any) -> bool:

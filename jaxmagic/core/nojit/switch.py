@@ -190,7 +190,9 @@ class Switch:
         statics = () if info is None else tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
         if statics:
             found, itself = subject_of(fun, statics, self._is_user), namesake(fun, statics)
-            return found if itself is None else found._replace(code=code_of(itself), name=itself.__name__)
+            if itself is None or code_of(itself) is found.code:
+                return found
+            return found._replace(code=code_of(itself), name=itself.__name__)
         known = self._subjects.get(fun)
         if known is None:
             known = self._subjects[fun] = subject_of(fun, (), self._is_user)

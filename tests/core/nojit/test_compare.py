@@ -132,6 +132,15 @@ def test_a_clock_is_not_a_difference(shell: InteractiveShell):
     assert found.verdict.startswith("Equal values")
 
 
+@pytest.mark.parametrize("generator", ["np.random.default_rng()", "random.Random()", "random.SystemRandom()"])
+def test_a_generator_without_a_seed_is_not_a_difference(shell: InteractiveShell, generator: str):
+    found = compare(shell, f"s = {generator}.random()\ny = jax.jit(lambda x: x)(jnp.ones(2))")
+    assert verdicts(found)["s"] == "never the same twice"
+    assert found.verdict.startswith("Equal")
+    found = compare(shell, "s = np.random.default_rng(3).random()")
+    assert verdicts(found) == {"s": "equal"}
+
+
 def test_rounding_that_the_code_amplifies_is_not_a_bug(shell: InteractiveShell):
     cell = (
         "@jax.jit\ndef f(x):\n    a = jnp.sin(x) * 3.3 + 0.1\n    s = a.sum()\n"
@@ -255,6 +264,25 @@ def test_variables_that_share_an_object_share_its_copy():
     copies = inputs.copied()
     assert copies["a"] is copies["b"]["inside"] is not shared
     assert "f" not in copies
+
+
+FUNCTIONS = {
+    "nnx.jit": "from flax import nnx\nf = nnx.jit(lambda x: x * 2)",
+    "eqx.filter_jit": "import equinox as eqx\nf = eqx.filter_jit(lambda x: x * 2)",
+    "a partial of nnx.jit": "from flax import nnx\nf = functools.partial(nnx.jit(lambda k, x: x * k), 2)",
+    "one in a list": "from flax import nnx\ng = [nnx.jit(lambda x: x * 2)]\nf = lambda x: g[0](x)",
+    "custom_vjp": "f = jax.custom_vjp(lambda x: x * 2)\nf.defvjp(lambda x: (x * 2, None), lambda r, g: (g * 2,))",
+    "custom_jvp": "f = jax.custom_jvp(lambda x: x * 2)\nf.defjvps(lambda t, ans, x: t * 2)",
+    "an lru_cache": "f = functools.lru_cache(lambda x: x * 2)",
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_what_a_library_made_of_a_function_is_not_copied(shell: InteractiveShell, kind: str):
+    shell.run_cell(FUNCTIONS[kind]).raise_error()
+    found = compare(shell, "y = f(3.0)")
+    assert found.verdict.startswith("Equal")
+    assert "y" in verdicts(found)
 
 
 def test_what_can_not_be_copied_is_named(tmp_path: Any):

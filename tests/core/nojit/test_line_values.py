@@ -277,6 +277,10 @@ LOOPS = {
     "map over nothing": lambda: lax.map(lambda x: x * 2, jnp.zeros(0)),
     "cond": lambda: lax.cond(XS.sum() > 3, lambda x: x * 2, lambda x: x, XS),
     "cond by keywords": lambda: lax.cond(XS.sum() > 30, true_fun=lambda x: x * 2, false_fun=lambda x: x, operand=XS),
+    "cond of Python numbers": lambda: lax.cond(
+        True, lambda: {"a": 1, "b": (2.0, True)}, lambda: {"a": 2, "b": (3.0, False)}
+    ),
+    "switch of Python numbers": lambda: lax.switch(5, [lambda: 1, lambda: 2]),
     "switch": lambda: lax.switch(1, [lambda x: x, lambda x: x * 2], XS),
     "associative scan": lambda: lax.associative_scan(jnp.add, XS),
     "checkpoint": lambda: jax.value_and_grad(jax.checkpoint(lambda x: {"y": jnp.sin(x) ** 2}["y"]))(0.5),

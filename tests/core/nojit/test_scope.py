@@ -384,12 +384,29 @@ def test_a_name_that_no_function_has_is_said_with_those_like_it():
     assert record.unreached[0].startswith("helperr: no function of that name was met; did you mean helper or ")
 
 
+def test_a_name_like_one_of_an_inner_function_that_was_met_is_corrected():
+    def outside(x):
+        def loss_of_step(x):
+            return note(x)
+
+        return loss_of_step(x)
+
+    _, record = run(lambda: outside(X), "loss_of_stepp")
+    assert "did you mean loss_of_step" in record.unreached[0]
+
+
 def test_a_function_that_was_only_traced_says_by_what():
     def doubled(x):
         return note(x) * 2
 
     _, record = run(lambda: jax.eval_shape(doubled, X), doubled)
     assert "doubled was only traced, in " in record.unreached[0]
+
+
+def test_a_function_of_jax_can_be_asked_for():
+    _, record = run(lambda: jax.jit(lambda x: jnp.sin(x))(X), jnp.sin)
+    assert record.unreached == ()
+    assert [(each.name, each.carrier) for each in record.functions] == [("<lambda>", True), ("sin", False)]
 
 
 def test_a_function_that_was_not_called_says_so():
