@@ -142,6 +142,7 @@ def test_text_that_was_told_is_known():
     source.remember("<timed exec>", "a = 1\nb = 2\n", first_line=3)
     assert source.text_of(Span("<timed exec>", 4, 0, 4, 5)) == "b = 2"
     assert source.statement_at("<timed exec>", 3) is not None
+    assert source.source_record("<timed exec>").label == "timed cell"
 
 
 def test_a_terminal_cell_is_labelled_by_its_number():

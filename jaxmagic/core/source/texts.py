@@ -44,5 +44,6 @@ def source_record(file: str, cell: int | None = None) -> Source:
     """
     terminal = _TERMINAL_CELL.match(file)
     count = int(terminal[1]) if terminal and cell is None else cell
-    label = os.path.basename(file) if count is None else f"cell [{count}]"
+    name = "timed cell" if file.startswith("<timed ") else os.path.basename(file)
+    label = name if count is None else f"cell [{count}]"
     return Source(file, label, count, "".join(lines_of(file)))
