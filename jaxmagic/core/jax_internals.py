@@ -2,7 +2,7 @@
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any, NamedTuple
@@ -202,6 +202,24 @@ def jaxpr_behind(function: Any) -> Any:
     if missed is None or "jaxpr" not in missed.__code__.co_freevars:
         return None
     return missed.__closure__[missed.__code__.co_freevars.index("jaxpr")].cell_contents
+
+
+def derivation(running: Collection[str]) -> str:
+    """What JAX derives a program for while these functions of its own run.
+
+    Returns:
+        `forward` or `backward` of a gradient, `jvp`, `linear part` (of `jax.linearize`), or empty: by vmap alone.
+    """
+    return next((what for name, what in _DERIVATIONS.items() if name in running), "")
+
+
+_DERIVATIONS = {
+    "_pjit_transpose_fancy": "backward",
+    "_pjit_linearize": "forward",
+    "_lift_linearized": "linear part",
+    "_pjit_jvp": "jvp",
+}
+"""By the function of JAX's that runs, the innermost purpose first."""
 
 
 def parameters_of_call(function: Any, info: Any, args: tuple, kwargs: dict) -> Any:

@@ -174,6 +174,32 @@ def test_vmap_and_grad_of_a_jitted_function_run_programs_derived_from_it(noteboo
     assert seen.of("f").calls == 0
 
 
+def test_a_derived_program_is_forward_or_backward_by_what_jax_was_doing(notebook: Notebook):
+    seen = notebook.trace("""
+        @jax.custom_vjp
+        def clip(x):
+            return x
+        clip.defvjp(lambda x: (x * 2, x), lambda x, g: (g * x,))
+        @jax.jit
+        def f(x):
+            return clip(x).sum()
+        jax.grad(f)(jnp.ones(3))
+        jax.vmap(jax.grad(f))(jnp.ones((2, 3)))
+        @jax.jit
+        def g(x):
+            return (x ** 3).sum()
+        jax.linearize(g, jnp.ones(3))[1](jnp.ones(3))
+        jax.hessian(g)(jnp.ones(3))
+    """)
+
+    def ways(name: str, kind: str) -> list[str]:
+        return [trace.reason.text.rpartition(", ")[2] for trace in seen.of(name, kind).traces]
+
+    assert ways("f", "grad") == ["forward", "backward"] * 2
+    assert ways("g", "linearize") == ["linear part"]
+    assert set(ways("g", "grad")) == {"forward", "backward"}
+
+
 def test_what_is_compiled_ahead_of_time_is_said_to_be(notebook: Notebook):
     notebook.run("f = jax.jit(lambda x: x * 2)\nold = f.lower(jnp.ones(5)).compile()\nx = jnp.ones(9)")
     seen = notebook.trace("compiled = f.lower(x).compile()\ncompiled(x)\ncompiled(x)\nold(jnp.ones(5))")

@@ -7,8 +7,7 @@ from typing import Any
 from jaxmagic.core import jax_internals
 from jaxmagic.core.capture.arguments import inputs_of_jaxpr, outputs_of
 from jaxmagic.core.capture.entries import Entries, Entry
-from jaxmagic.core.capture.ownership import IsUser, Subject, inside_jax, nothing
-from jaxmagic.core.capture.tracing import Progress
+from jaxmagic.core.capture.ownership import IsUser, Subject, nothing
 from jaxmagic.core.lines.values import aval_from
 from jaxmagic.core.programs.parameters import inner_jaxprs, opened
 from jaxmagic.core.source.positions import definition, described, user_frame
@@ -37,15 +36,15 @@ class Derived:
         self._entries = entries
         self._is_user = is_user
 
-    def entry(self, params: dict[str, Any], pending: Entry | None, progress: Progress) -> Entry | None:
+    def entry(self, params: dict[str, Any], info: Any) -> Entry | None:
         """The entry of a program about to run that no call has traced; None if it is JAX's own business."""
         jaxpr = params["jaxpr"]
         origin = self._entries.origin(jaxpr)
         if origin is not None:
-            return self._transformed(origin, params, progress.transformed if pending is not None else ())
+            return self._transformed(origin, params)
         equations = opened(jaxpr).eqns
         if len(equations) == 1 and equations[0].primitive.name in _PRIMITIVES:
-            return self._eager(equations[0], params, progress.info)
+            return self._eager(equations[0], params, info)
         return None
 
     def ahead_of_time(self, compiled: Any) -> Entry:
@@ -63,30 +62,39 @@ class Derived:
         entry.inputs = tuple(Argument(path, aval_from(aval), donated=donated) for path, aval, donated in arguments)
         return self._entries.add(entry)
 
-    def _transformed(self, origin: Entry, params: dict[str, Any], around: tuple[str, ...]) -> Entry:
+    def _transformed(self, origin: Entry, params: dict[str, Any]) -> Entry:
         """`vmap(f)` or `grad(f)` of a jitted `f` runs a program that JAX derived from the trace of `f`."""
-        kind = next((purpose for purpose in ("vmap", "grad") if purpose in around), "jvp" if around else "grad")
-        way = "" if kind != "grad" else ", forward" if around else ", backward"
+        way = jax_internals.derivation(self._running())
+        kind = "vmap" if not way else "jvp" if way == "jvp" else "linearize" if way == "linear part" else "grad"
         subject = origin.subject._replace(identity=(kind, *origin.subject.identity))
         entry = self._new(subject, kind, origin.span)
-        entry.reason = Reason("first call", text=f"derived by JAX from the trace of {subject.name}{way}")
+        text = f"derived by JAX from the trace of {subject.name}"
+        entry.reason = Reason("first call", text=f"{text}, {way}" if way else text)
         origin.derived = True
         return self._fill(entry, params)
 
     def _eager(self, equation: Any, params: dict[str, Any], info: Any) -> Entry | None:
-        caller = user_frame(sys._getframe(1), self._is_user)
-        if caller is None:
+        if user_frame(sys._getframe(1), self._is_user) is None:
             return None
         primitive = equation.primitive.name
         kind = "pmap" if primitive == "shard_map" and params["name"] in _PMAP else _PRIMITIVES[primitive]
-        if primitive in _MAKERS:
-            kind = _called_for(caller, primitive) or kind
+        running = self._running()
+        kind = next((maker for maker in _MAKERS.get(primitive, ()) if maker in running), kind)
         name, span = self._function_in(equation) or (kind, None)
         entry = self._new(Subject(nothing, None, name, (kind, name, span), "user"), kind, span)
         entry.at_top, entry.info = True, info
         piecewise = primitive == "shard_map" and span is None
         entry.reason = Reason("first call", text=_EAGER_SHARD_MAP if piecewise else f"{kind} called outside of jit")
         return self._fill(entry, params)
+
+    def _running(self) -> set[str]:
+        """JAX's functions that the innermost user frame waits for."""
+        names = set()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not self._is_user(frame.f_code.co_filename):
+            names.add(frame.f_code.co_name)
+            frame = frame.f_back
+        return names
 
     def _function_in(self, equation: Any) -> tuple[str, Span] | None:
         """The user's function that became a region of the equation."""
@@ -127,17 +135,6 @@ _MAKERS = {
     "cond": ("switch", "cond"),
 }
 """Functions of `jax.lax` that make the primitive, those that call others of them first."""
-
-
-def _called_for(caller: FrameType, primitive: str) -> str | None:
-    """The function of `jax.lax` that the user called, which had a loop of another name do it."""
-    names = set()
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame is not caller:
-        if inside_jax(frame.f_code.co_filename):
-            names.add(frame.f_code.co_name)
-        frame = frame.f_back
-    return next((maker for maker in _MAKERS[primitive] if maker in names), None)
 
 
 _EAGER_SHARD_MAP = "shard_map called outside of jit: it is compiled and run one operation at a time, in every call"

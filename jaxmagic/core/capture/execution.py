@@ -121,7 +121,7 @@ class Execution:
         if pending is not None and (pending.jaxpr is jaxpr or self._lowered_from(pending, jaxpr)):
             return pending
         known = self._entries.of_jaxpr(jaxpr)
-        return known[0] if known else self._derived.entry(params, pending, self._progress)
+        return known[0] if known else self._derived.entry(params, self._progress.info)
 
     def _lowered_from(self, pending: Entry, jaxpr: Any) -> bool:
         """JAX 0.12 replaces types of its own making in a program before it runs it."""

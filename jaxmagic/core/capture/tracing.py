@@ -49,8 +49,6 @@ class Progress(threading.local):
         self.traces = 0
         self.pending: Entry | None = None
         """The call whose program is about to run."""
-        self.transformed: tuple[str, ...] = ()
-        """The transformations around that call, innermost first."""
         self.info: Any = None
         """Options of the jit that is about to run, JAX's own included."""
 
@@ -179,8 +177,7 @@ class Tracing:
     def _place(self, visit: Visit) -> None:
         """Whether this call is a part of another program."""
         entry, outer = visit.entry, visit.outer
-        self._progress.transformed = tuple(level.purpose for level in jax_internals.trace_levels())
-        staged = any(purpose not in _TRANSFORMING for purpose in self._progress.transformed)
+        staged = any(level.purpose not in _TRANSFORMING for level in jax_internals.trace_levels())
         if outer is None and not staged:
             entry.at_top = True
         else:
