@@ -5,7 +5,7 @@ import sys
 
 from rounds import print_table
 
-MODULES = ("tracing", "idle", "plain_python", "panel", "taps", "nojit")
+MODULES = ("tracing", "idle", "plain_python", "panel", "taps", "live", "nojit")
 
 if __name__ == "__main__":
     only = set(sys.argv[1:])

@@ -1,26 +1,30 @@
-"""News of tapped values while the cell runs: a few times a second, a bounded amount, the newest first to be kept."""
+"""News of tapped values while the cell runs: some times a second, a bounded amount, evenly spread over what came."""
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from jaxmagic.core.limits import Limits
-from jaxmagic.core.taps.series import Arrival, Name
-from jaxmagic.records import Live, Source, TapEvent, TapSeries
+import msgspec
+import numpy as np
 
-PAUSE = 0.1
+from jaxmagic.core.limits import Limits
+from jaxmagic.core.taps.batches import Batch, Name, merged
+from jaxmagic.core.taps.keeping import Keeper
+from jaxmagic.core.taps.series import Series
+from jaxmagic.records import Live, Source, TapSeries
+
+PAUSE = 0.05
 """Seconds between two messages."""
 
-MOST_WAITING = 2_000
-"""Deliveries held between two messages; older ones are dropped and counted."""
+MOST_BYTES = 900_000
+"""In a second, of messages as JSON: Jupyter's server drops what goes beyond a million. Larger ones come less often."""
 
-MOST_EVENTS = 300
-"""Events of one series in a message, evenly spaced if there were more."""
+MOST_EVENTS = 120
+"""Events in a message, of all series together; evenly spaced if there were more."""
 
-MOST_ELEMENTS = 4_096
-"""Of the newest value of each series, which is sent whole up to this size."""
+MOST_ELEMENTS = 2_048
+"""Of the newest values in a message, of all series together; a value is sent whole if it fits its share."""
 
 MOST_SERIES = 200
 
@@ -31,7 +35,7 @@ SOURCES_AGAIN = 2.0
 class Tapped(Protocol):
     """Where the values come from."""
 
-    def on_event(self, sink: Callable[[Arrival], None]) -> None: ...
+    def on_events(self, sink: Callable[[Batch], None]) -> None: ...
     def flush(self) -> None: ...
     def sources_of(self, files: Iterable[str]) -> tuple[Source, ...]: ...
 
@@ -45,14 +49,16 @@ class LiveFeed:
         self._sources_sent = 0.0
         self._tell = tell
         self._limits = limits
-        self._waiting: deque[Arrival] = deque(maxlen=MOST_WAITING)
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[Name, ...], Keeper[Batch]] = {}
+        self._share = MOST_EVENTS
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jaxmagic live", daemon=True)
         self._began = 0.0
 
     def start(self) -> None:
         self._began = time.perf_counter()
-        self._source.on_event(self._waiting.append)
+        self._source.on_events(self._take)
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,22 +67,38 @@ class LiveFeed:
         if self._thread.is_alive():
             self._thread.join()
 
+    def _take(self, batch: Batch) -> None:
+        with self._lock:
+            if batch.names not in self._waiting:
+                share = max(1, min(self._share, MOST_EVENTS // len(batch.names)))
+                self._waiting[batch.names] = Keeper(first=0, last=1, spaced=share)
+            self._waiting[batch.names].extend(batch)
+
     def _run(self) -> None:
-        while not self._done.wait(PAUSE):
+        pause = PAUSE
+        while not self._done.wait(pause):
             with self._limits.guard("values while the cell runs"):
-                self._source.flush()
-                news = self._news()
-                if news:
-                    self._tell(Live(news, time.perf_counter() - self._began, self._new_sources(news)))
+                pause = max(PAUSE, self._told() / MOST_BYTES)
+
+    def _told(self) -> int:
+        """Bytes of what was told."""
+        self._source.flush()
+        news = self._news()
+        if not news:
+            return 0
+        live = Live(news, time.perf_counter() - self._began, self._new_sources(news))
+        self._tell(live)
+        return len(msgspec.json.encode(live))
 
     def _news(self) -> tuple[TapSeries, ...]:
-        arrived = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        by_name: dict[Name, list[tuple[Arrival, int]]] = {}
-        for arrival in arrived:
-            for index, name in enumerate(arrival.names):
-                if arrival.steps[index] >= 0:
-                    by_name.setdefault(name, []).append((arrival, index))
-        return tuple(self._series(name, found) for name, found in list(by_name.items())[:MOST_SERIES])
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        batches = [batch for keeper in waiting.values() for batch in merged(keeper.kept())]
+        names = list(dict.fromkeys(name for batch in batches for name in batch.names))[:MOST_SERIES]
+        self._share = max(1, MOST_EVENTS // max(1, len(names)))
+        elements = MOST_ELEMENTS // max(1, len(names))
+        found = [_series(name, [batch for batch in batches if name in batch.names], self._began) for name in names]
+        return tuple(_record(series, elements) for series in found if len(series))
 
     def _new_sources(self, news: tuple[TapSeries, ...]) -> tuple[Source, ...]:
         now = time.perf_counter()
@@ -87,26 +109,15 @@ class LiveFeed:
         self._files |= files
         return self._source.sources_of(files)
 
-    def _series(self, name: Name, found: list[tuple[Arrival, int]]) -> TapSeries:
-        stride = -(-len(found) // MOST_EVENTS)
-        kept = found[len(found) - 1 :: -stride][::-1]
-        events = [self._event(arrival, index, newest=arrival is kept[-1][0]) for arrival, index in kept]
-        total = found[-1][0].steps[found[-1][1]] + 1
-        return TapSeries(
-            name=name.name,
-            function=name.function,
-            span=name.span,
-            aval=name.aval,
-            gradient=name.gradient,
-            events=tuple(events),
-            total=total,
-            transport=found[-1][0].delivery.way,
-            bytes=total * found[-1][0].delivery.bytes,
-        )
 
-    def _event(self, arrival: Arrival, index: int, *, newest: bool) -> TapEvent:
-        part = arrival.delivery.parts[index]
-        size = 1
-        for length in part.shape:
-            size *= length
-        return arrival.event(index, began=self._began, whole=size == 1 or (newest and size <= MOST_ELEMENTS))
+def _series(name: Name, batches: list[Batch], began: float) -> Series:
+    newest = max(batches, key=lambda batch: batch.numbers.max())
+    total = max(int(batch.steps[:, column].max()) for batch in batches for column in batch.columns_of(name)) + 1
+    return Series(name, batches, total, (total * newest.delivery.bytes // len(newest.names), 0.0), began)
+
+
+def _record(series: Series, elements: int) -> TapSeries:
+    """With the newest value if it is no larger than this, and with all if they are single numbers."""
+    single, fits = series.size == 1, series.size <= elements
+    record = series.recorded(lambda count: single | (fits & (np.arange(count) == count - 1)))
+    return msgspec.structs.replace(record, dropped=0)

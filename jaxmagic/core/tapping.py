@@ -11,8 +11,9 @@ from jaxmagic.core.cells import Cells
 from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.session import Session
 from jaxmagic.core.sources import sources
+from jaxmagic.core.taps.batches import Batch
 from jaxmagic.core.taps.delivery import TapStopped
-from jaxmagic.core.taps.series import Arrival, Series
+from jaxmagic.core.taps.series import Series
 from jaxmagic.core.taps.taps import TapOptions, Taps
 from jaxmagic.records import Report, Seconds, Source
 
@@ -91,9 +92,9 @@ class Tapping(Session):
     def begin(self, frame: FrameType | None) -> None:
         self.add("tapped values", lambda: self._taps.start(frame), self._taps.stop)
 
-    def on_event(self, sink: Callable[[Arrival], None]) -> None:
-        """Has `sink` told of what comes, as `Taps.on_event`."""
-        self._taps.on_event(sink)
+    def on_events(self, sink: Callable[[Batch], None]) -> None:
+        """Has `sink` told of what comes, as `Taps.on_events`."""
+        self._taps.on_events(sink)
 
     def flush(self) -> None:
         self._taps.flush()

@@ -12,19 +12,19 @@ from jax import lax
 
 from jaxmagic.core.taps.keeping import Keeper
 from jaxmagic.core.taps.series import plain
-from jaxmagic.core.taps.summaries import SAMPLE, combine, reduce, summarize, summary_of
-from jaxmagic.records import TapSeries
+from jaxmagic.core.taps.summaries import SAMPLE, Reduced, combine, reduce, summarize
+from jaxmagic.records import Summary, TapSeries
 from tests.core.tapping import tap
 
 # --------------------------------------------------------------------------------------------- keeping
 
 
 def kept(count: int, batch: int, **how: int) -> list[int]:
-    keeper: Keeper[int] = Keeper(**how)
+    keeper: Keeper[np.ndarray] = Keeper(**how)
     for begin in range(0, count, batch):
-        keeper.extend(range(begin, min(begin + batch, count)))
+        keeper.extend(np.arange(begin, min(begin + batch, count)))
     assert keeper.total == count
-    return keeper.events()
+    return np.sort(np.concatenate(keeper.kept())).tolist()
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
@@ -52,8 +52,8 @@ def test_only_the_ends_can_be_kept():
 
 
 def test_memory_is_bounded():
-    keeper: Keeper[int] = Keeper(first=10, last=10, spaced=100)
-    keeper.extend(range(1_000_000))
+    keeper: Keeper[np.ndarray] = Keeper(first=10, last=10, spaced=100)
+    keeper.extend(np.arange(1_000_000))
     assert len(keeper) <= 120
 
 
@@ -72,11 +72,15 @@ SAMPLES = {
 }
 
 
+def reduced(values: np.ndarray) -> Summary:
+    moments, counts, sample = map(np.asarray, jax.jit(reduce)(values))
+    return Reduced(moments[None], counts[None], sample[None], values.size).summaries()[0]
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_device_and_host_summarize_alike(name: str):
     values = SAMPLES[name]
-    moments, counts, sample = map(np.asarray, jax.jit(reduce)(values))
-    device, host = summary_of(moments, counts.tolist(), sample, values.size), summarize(values)
+    device, host = reduced(values), summarize(values)
     assert host is not None
     for field in ("count", "nan", "posinf", "neginf", "zero"):
         assert getattr(device, field) == getattr(host, field)
@@ -96,8 +100,7 @@ def test_a_reduced_array_sends_a_bounded_sample():
 
 
 def test_an_empty_array_has_a_summary_without_moments():
-    moments, counts, sample = map(np.asarray, jax.jit(reduce)(jnp.zeros((0, 2))))
-    summary = summary_of(moments, counts.tolist(), sample, 0)
+    summary = reduced(np.zeros((0, 2), np.float32))
     assert (summary.count, summary.mean) == (0, None)
 
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.source.policy import Policy
-from jaxmagic.core.taps.series import Arrival
+from jaxmagic.core.taps.batches import Batch
 from jaxmagic.core.taps.taps import TapOptions, Taps
 from tests.core.tapped_programs import body, cumulate, layer, mean_square
 from tests.core.tapping import Event, tap
@@ -224,15 +224,38 @@ def test_static_arguments_and_partials_are_tapped():
     assert tap("d", static, 1.0, 5).values("d").tolist() == [6.0]
 
 
+def unrolled(x):
+    total = x
+    for power in range(3):
+        h = x * 10**power
+        total = total + h
+    return total
+
+
+@pytest.mark.parametrize("ring", [False, True], ids=["callback", "ring"])
+def test_a_line_that_runs_several_times_in_a_frame_sends_each_of_its_values(ring: bool):
+    tapped = tap("h", lambda: [jax.jit(unrolled)(float(x)) for x in (1, 2)], ring=ring)
+    assert tapped.values("h").tolist() == [1.0, 10.0, 100.0, 2.0, 20.0, 200.0]
+    assert tapped.series("h").steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert tapped.series("h").total == 6
+
+
+def test_a_name_that_several_programs_send_is_numbered_in_the_order_of_arrival():
+    square, cube = (jax.jit(lambda x, n=n: body(x, n)[0]) for n in (2.0, 3.0))
+    tapped = tap("d", lambda: [f(float(x)) for x in range(3) for f in (square, cube)])
+    assert tapped.values("d").tolist() == [2.0, 3.0, 3.0, 4.0, 4.0, 5.0]
+    assert tapped.series("d").steps.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_consumer_hears_of_events_while_the_program_runs():
     heard = []
     taps = Taps(["d"], TapOptions(), Policy(), Limits())
-    taps.on_event(lambda arrival: heard.append((arrival.steps, arrival.read().values[0].item())))
+    taps.on_events(lambda batch: heard.extend(zip(batch.steps.tolist(), batch.parcels.values[0].tolist(), strict=True)))
     taps.start()
     try:
         jax.block_until_ready(jax.jit(cumulate)(jnp.ones(3)))
         taps.flush()
-        assert heard == [((0,), 1.0), ((1,), 2.0), ((2,), 3.0)]
+        assert heard == [([0], 1.0), ([1], 2.0), ([2], 3.0)]
     finally:
         taps.stop()
 
@@ -241,16 +264,17 @@ def test_a_consumer_that_raises_is_noted_and_harms_nobody():
     limits = Limits()
     taps = Taps(["d"], TapOptions(), Policy(), limits)
 
-    def broken(arrival: Arrival) -> None:
+    def broken(batch: Batch) -> None:
         raise ZeroDivisionError("division by zero")
 
-    taps.on_event(broken)
+    taps.on_events(broken)
     taps.start()
     try:
         assert float(jax.jit(cumulate)(jnp.ones(3))) == 3.0
     finally:
         taps.stop()
-    assert limits.lines() == ("a consumer of tapped values: not observed (ZeroDivisionError: division by zero) (×3)",)
+    (line,) = limits.lines()
+    assert line.startswith("a consumer of tapped values: not observed (ZeroDivisionError: division by zero)")
     assert taps.series()[0].total == 3
 
 

@@ -209,7 +209,7 @@ def test_an_interrupt_in_a_loop_ends_it_and_keeps_what_came(tmp_path):
 
             runs = threading.Event()
             taps = Taps(["d"], TapOptions(), Policy(), Limits())
-            taps.on_event(lambda arrival: runs.set())
+            taps.on_events(lambda batch: runs.set())
             interrupt = lambda: (runs.wait(), os.kill(os.getpid(), signal.SIGINT))
             threading.Thread(target=interrupt).start()
             taps.start()

@@ -25,6 +25,24 @@ for _ in range(100):
 """
 
 
+FLOOD = """\
+%%jaxtap new
+began = time.time()
+total = jax.block_until_ready(count(1_000_000))
+seconds = time.time() - began
+"""
+
+COUNT = """\
+@jax.jit
+def count(n):
+    def body(i, total):
+        new = total + 1.0
+        return new
+    return jax.lax.fori_loop(0, n, body, jnp.zeros(16))
+count(3);
+"""
+
+
 def test_points_are_on_screen_before_the_cell_ends(lab: Lab):
     notebook = lab.open(SETUP, LOOP, "print('next')")
     notebook.run(0)
@@ -96,3 +114,30 @@ def test_two_panels_stream_side_by_side_and_a_cell_run_again_starts_anew(lab: La
         panel = notebook.panel(cell)
         panel.get_by_role("tab", name="Transfer").click()
         expect(panel.get_by_text(events, exact=True).first).to_be_visible()
+
+
+def test_a_million_events_reach_the_page_in_few_small_messages_and_leave_it_responsive(lab: Lab):
+    sizes: list[int] = []
+
+    def note(message: str | bytes) -> None:
+        text = message if isinstance(message, bytes) else message.encode()
+        if b'"kind": "live"' in text:
+            sizes.append(len(text))
+
+    lab.page.on("websocket", lambda socket: socket.on("framereceived", note))
+    notebook = lab.open(SETUP + COUNT, FLOOD, "print(seconds)")
+    notebook.run(0)
+    notebook.start(1)
+    panel = notebook.panel(1)
+    panel.get_by_role("tab", name="Transfer").click()
+    expect(panel.get_by_role("cell", name=re.compile(r"^\d{2,3},\d{3}$"))).to_be_visible()
+    panel.get_by_role("tab", name="Overview").click()
+    expect(panel.get_by_role("tab", name="Overview")).to_have_attribute("aria-selected", "true")
+    panel.get_by_role("tab", name="Transfer").click()
+    assert int(panel.get_by_role("slider", name="Event").get_attribute("max") or 0) < 4_200
+    assert "running" in (panel.get_attribute("aria-label") or "")
+    notebook.wait_until_run(1)
+    expect(panel.get_by_role("cell", name="1,000,000")).to_be_visible()
+    seconds = float(notebook.run(2).inner_text())
+    assert 1 < len(sizes) <= 20 * seconds + 2
+    assert sum(sizes) <= 1_000_000 * (seconds + 1)

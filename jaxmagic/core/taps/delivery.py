@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from jaxmagic.core.placed import Placed
 from jaxmagic.core.taps.conditions import Condition
-from jaxmagic.core.taps.packing import Layout, unpack
-from jaxmagic.core.taps.summaries import summary_of
+from jaxmagic.core.taps.packing import Layout, unpack, words_in
+from jaxmagic.core.taps.summaries import Reduced
 
 Kind = Literal["value", "anchor", "active", "loop"]
 """What an operand of the tap is: sent; only there to tie the tap to its loop; which lanes run; a loop's counter."""
+
+
+_MOST_WAITING = 512
+_MOST_WAITING_BYTES = 2**22
 
 
 class TapStopped(Placed):
@@ -32,18 +37,19 @@ class Part(NamedTuple):
     """For each vmap around, outermost first, whether the value has an axis for it; those axes lead."""
 
 
-class Parcel(NamedTuple):
-    """One delivery, read."""
+class Parcels(NamedTuple):
+    """`n` deliveries that are laid out alike, read."""
 
-    values: tuple[Any, ...]
-    """Each a numpy array, or a `Summary` where it was reduced on the device."""
+    values: tuple["np.ndarray | Reduced", ...]
+    """Each `[n, *shape]`."""
     marks: np.ndarray
-    """`bool[conditions, values]`"""
+    """`bool[n, conditions, values]`"""
     active: tuple[np.ndarray, ...]
     """`bool` masks, one per branch or loop whose lanes may go apart."""
-    loop: tuple[int, ...]
-    """Iteration of each loop around the tap, outermost first."""
-    device: int | None
+    loops: np.ndarray
+    """`int[n, loops]`: iteration of each loop around the tap, outermost first."""
+    devices: np.ndarray | None
+    """`int[n]`"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,30 +64,55 @@ class Delivery:
     """The vmapped axes of each mask over the lanes, as in `Part.lanes`."""
     loops: int = 0
     devices: tuple[int, ...] | None = None
-    packed: Layout | None = None
+    layout: Layout = ()
+    """Of the arrays that are sent: marks, values, masks, counters, partition."""
+    packed: bool = False
+    """They travel in one buffer."""
     way: str = ""
     """The transport that was chosen, in words."""
-    bytes: int = 0
-    """Copied from device to host each time."""
+
+    @cached_property
+    def bytes(self) -> int:
+        """Copied from device to host each time."""
+        return sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in self.layout)
+
+    @cached_property
+    def sent(self) -> Layout:
+        """Of the arrays that a callback is given."""
+        if not self.packed:
+            return self.layout
+        return (((sum(words_in(*entry) for entry in self.layout),), np.dtype(np.uint32)),)
+
+    @cached_property
+    def most_waiting(self) -> int:
+        """Deliveries that may wait to be looked at; fewer where they are large."""
+        return max(1, min(_MOST_WAITING, _MOST_WAITING_BYTES // max(1, self.bytes)))
 
     def marks_of(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Only the answers to the conditions, `bool[conditions, values]`, without reading the rest."""
-        count = self.conditions * len(self.parts)
-        return arrays[0][:count].astype(bool).reshape(self.conditions, -1)
+        """Only the answers to the conditions in one delivery, `bool[conditions, values]`, without reading the rest."""
+        return arrays[0].reshape(-1)[: self.conditions * len(self.parts)].astype(bool).reshape(self.conditions, -1)
 
-    def read(self, arrays: Sequence[np.ndarray]) -> Parcel:
-        """The values and where they came from."""
-        flat = list(unpack(self.packed, arrays[0]) if self.packed else arrays)
-        marks = flat.pop(0).reshape(self.conditions, -1) if self.conditions else np.zeros((0, len(self.parts)), bool)
-        device = self.devices[int(flat.pop())] if self.devices else None
+    def read(self, arrays: Sequence[np.ndarray]) -> Parcels:
+        """The values of `n` deliveries and where they came from; `arrays` have the deliveries in front."""
+        count = len(arrays[0])
+        flat = list(unpack(self.layout, arrays[0]) if self.packed else arrays)
+        marks = flat.pop(0) if self.conditions else np.zeros((count, 0), bool)
+        devices = np.array(self.devices)[flat.pop()] if self.devices else None
         values = []
         for part in self.parts:
             values.append(_value(part, flat[: part.arrays]))
             del flat[: part.arrays]
         masks, counters = flat[: len(self.active)], flat[len(self.active) :]
+        loops = [counter.reshape(count, -1).max(axis=1) for counter in counters]
         # Lanes that have ended have stopped counting.
-        masks += [counter == counter.max() for counter in counters if counter.ndim]
-        return Parcel(tuple(values), marks, tuple(masks), tuple(int(np.max(each)) for each in counters), device)
+        masks += [(last == c.T).T for c, last in zip(counters, loops, strict=True) if c.ndim > 1]
+        return Parcels(
+            tuple(values),
+            marks.reshape(count, self.conditions, len(self.parts)),
+            tuple(masks),
+            np.stack(loops, axis=1) if loops else np.zeros((count, 0), int),
+            devices,
+        )
 
 
 class Receiver(Protocol):
@@ -108,8 +139,8 @@ class Site:
         return f"Site({self.label})"
 
 
-def _value(part: Part, arrays: Sequence[np.ndarray]) -> Any:
+def _value(part: Part, arrays: Sequence[np.ndarray]) -> "np.ndarray | Reduced":
     if part.reduced:
         moments, counts, sample = arrays
-        return summary_of(moments, list(counts), sample, int(np.prod(part.shape)))
-    return np.asarray(arrays[0]).astype(part.dtype, copy=False)
+        return Reduced(moments, counts, sample, int(np.prod(part.shape)))
+    return arrays[0].astype(part.dtype, copy=False)

@@ -13,13 +13,13 @@ from jax.core import Tracer
 from jaxmagic.core.lines.containers import Owns
 from jaxmagic.core.placed import Placed, Theirs
 from jaxmagic.core.source.stores import Store, is_read_on
+from jaxmagic.core.taps.batches import Name
 from jaxmagic.core.taps.delivery import Site
 from jaxmagic.core.taps.exchange import Host, exchange
 from jaxmagic.core.taps.gradients import watch_gradient
 from jaxmagic.core.taps.ground import ground, is_compiling
 from jaxmagic.core.taps.remarks import Remarks
 from jaxmagic.core.taps.replacing import Change, Replacing, Steps
-from jaxmagic.core.taps.series import Name
 from jaxmagic.core.taps.wanted import Wanted
 from jaxmagic.core.taps.writeback import write
 from jaxmagic.records import Frame

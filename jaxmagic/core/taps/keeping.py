@@ -1,14 +1,23 @@
 """Which of many events to keep: the first, the last, and evenly spaced ones between, in bounded memory."""
 
 from collections import deque
-from collections.abc import Sequence
-from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-Event = TypeVar("Event")
+import numpy as np
 
 
-class Keeper(Generic[Event]):
+class Indexed(Protocol):
+    """A batch of events."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, events: np.ndarray, /) -> Any:
+        """A copy of the events at these indices, as such a batch again."""
+
+
+Events = TypeVar("Events", bound=Indexed)
+
+
+class Keeper(Generic[Events]):
     """Takes events in batches, without knowing how many will come.
 
     Args:
@@ -22,43 +31,71 @@ class Keeper(Generic[Event]):
         self.total = 0
         self._every = every
         self._first = first
+        self._last = last
         self._spaced = spaced
         self._stride = every
-        self._early: list[tuple[int, Event]] = []
-        self._regular: list[tuple[int, Event]] = []
-        self._late: deque[tuple[int, Event]] = deque(maxlen=last)
+        self._early: _Numbered[Events] = _Numbered()
+        self._regular: _Numbered[Events] = _Numbered()
+        self._late: _Numbered[Events] = _Numbered()
 
     def __len__(self) -> int:
-        return len(self._early) + len(self._regular) + len(self._late)
+        return self._early.count + self._regular.count + self._late.count
 
-    def extend(self, events: Sequence[Event]) -> None:
+    def extend(self, events: Events) -> None:
         begin, self.total = self.total, self.total + len(events)
-        looked_at = self._from(begin, events, self._every)
-        if len(self._early) < self._first:
-            room = self._first - len(self._early)
-            self._early += looked_at[:room]
-            looked_at = looked_at[room:]
-        self._late.extend(looked_at[-(self._late.maxlen or 0) :] if self._late.maxlen else ())
-        if self._spaced and looked_at:
-            begin = looked_at[0][0]
-            self._regular += self._from(begin, events[begin - self.total :], self._stride)
-            while len(self._regular) > self._spaced:
+        looked_at = np.arange(begin + -begin % self._every, self.total, self._every)
+        room = max(0, self._first - self._early.count)
+        early, others = looked_at[:room], looked_at[room:]
+        self._early.add(early, events, begin)
+        if self._last:
+            self._late.add(others[-self._last :], events, begin)
+            self._late.drop_first(self._late.count - self._last)
+        if self._spaced:
+            self._regular.add(others[others % self._stride == 0], events, begin)
+            while self._regular.count > self._spaced:
                 self.thin()
 
     def thin(self) -> bool:
         """Keeps every other one of the evenly spaced events; returns whether there were any."""
-        before = len(self._regular)
+        before = self._regular.count
         self._stride *= 2
-        self._regular = [(index, event) for index, event in self._regular if index % self._stride == 0]
+        self._regular.keep_multiples(self._stride)
         return before > 0
 
-    def events(self) -> list[Event]:
-        """What was kept, in the order in which it came."""
-        return [event for _, event in sorted({**dict(self._early), **dict(self._regular), **dict(self._late)}.items())]
+    def kept(self) -> list[Events]:
+        """Each event that was kept, once. Those of one batch may lie between those of another."""
+        spaced = np.concatenate([np.zeros(0, int), *[numbers for numbers, _ in self._regular.parts]])
+        others = [events for _, events in [*self._early.parts, *self._regular.parts]]
+        late = [(np.flatnonzero(~np.isin(numbers, spaced)), events) for numbers, events in self._late.parts]
+        return others + [events[at] for at, events in late if at.size]
 
-    @staticmethod
-    def _from(begin: int, events: Sequence[Event], stride: int) -> list[tuple[int, Event]]:
-        """The events whose number is a multiple of `stride`, with their numbers; the first has number `begin`."""
-        offset = -begin % stride
-        numbers = range(begin + offset, begin + len(events), stride)
-        return list(zip(numbers, islice(events, offset, None, stride), strict=True))
+
+class _Numbered(Generic[Events]):
+    """Parts of batches with the numbers of their events, counted from the first that came."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.parts: deque[tuple[np.ndarray, Events]] = deque()
+
+    def add(self, numbers: np.ndarray, events: Events, begin: int) -> None:
+        """Takes the events of these numbers from a batch that begins at `begin`."""
+        if numbers.size:
+            self.count += len(numbers)
+            self.parts.append((numbers, events[numbers - begin]))
+
+    def drop_first(self, surplus: int) -> None:
+        while surplus > 0:
+            numbers, events = self.parts.popleft()
+            if len(numbers) > surplus:
+                self.parts.appendleft((numbers[surplus:], events[np.arange(surplus, len(numbers))]))
+            gone = min(surplus, len(numbers))
+            self.count -= gone
+            surplus -= gone
+
+    def keep_multiples(self, stride: int) -> None:
+        parts, self.parts, self.count = self.parts, deque(), 0
+        for numbers, events in parts:
+            at = np.flatnonzero(numbers % stride == 0)
+            if at.size:
+                self.parts.append((numbers[at], events[at]))
+                self.count += len(at)

@@ -18,7 +18,7 @@ _MOST_WORDS = 16384
 _MOST_ARRAYS = 16
 
 
-def layout_of(arrays: Sequence[jax.ShapeDtypeStruct | Array]) -> Layout:
+def layout_of(arrays: Sequence[jax.ShapeDtypeStruct | Array | np.ndarray]) -> Layout:
     return tuple((tuple(array.shape), np.dtype(array.dtype)) for array in arrays)
 
 
@@ -72,12 +72,12 @@ def _concatenated(arrays: Sequence[Array]) -> Array:
     return jnp.concatenate([_to_words(array) for array in arrays])
 
 
-def unpack(layout: Layout, buffer: np.ndarray) -> list[np.ndarray]:
-    """The arrays that `pack` put into `buffer`."""
+def unpack(layout: Layout, buffers: np.ndarray) -> list[np.ndarray]:
+    """The arrays that `pack` put into each of `buffers[n, words]`, with the `n` in front."""
     arrays, start = [], 0
     for shape, dtype in layout:
         stop = start + words_in(shape, dtype)
-        arrays.append(_from_words(buffer[start:stop], shape, dtype))
+        arrays.append(_from_words(buffers[:, start:stop], (len(buffers), *shape), dtype))
         start = stop
     return arrays
 
@@ -97,9 +97,9 @@ def _to_words(array: Array) -> Array:
 
 def _from_words(words: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "c":
-        parts = words.reshape(2, -1).view(np.float32 if dtype.itemsize == 8 else np.float64)
-        whole = np.empty(parts.shape[1], dtype)
-        whole.real, whole.imag = parts  # a sum would make NaN of infinities, and lose the sign of zeros
+        real, imaginary = np.split(words.view(np.float32 if dtype.itemsize == 8 else np.float64), 2, axis=1)
+        whole = np.empty(real.shape, dtype)
+        whole.real, whole.imag = real, imaginary  # a sum would make NaN of infinities, and lose the sign of zeros
         return whole.reshape(shape)
     if dtype == np.bool_:
         return words.astype(bool).reshape(shape)

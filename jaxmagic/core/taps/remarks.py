@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.taps.series import Name
+from jaxmagic.core.taps.batches import Name
 from jaxmagic.core.taps.wanted import Wanted
 from jaxmagic.records import Evidence, Finding
 

@@ -21,8 +21,8 @@ from jax import Array, lax
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.limits import Limits
+from jaxmagic.core.taps.batches import Batch, Name
 from jaxmagic.core.taps.delivery import Delivery, Part
-from jaxmagic.core.taps.series import Arrival, Name
 
 ROWS = 256
 """Events of each tap that a ring holds: the last ones."""
@@ -39,18 +39,17 @@ _makers = ThreadPoolExecutor(1, "jaxmagic ring")
 class RingTrack:
     """The events of one tap as its ring held them in the end."""
 
-    def __init__(self, names: tuple[Name, ...], arrivals: list[Arrival], total: int, size: int) -> None:
-        self.names = names
+    def __init__(self, batch: Batch, total: int, size: int) -> None:
+        self.names = batch.names
         self.total = total
         self.bytes = size
-        self._arrivals = arrivals
+        self._batch = batch
 
-    def kept(self, name: Name) -> list[tuple[Arrival, int]]:
-        index = self.names.index(name)
-        return [(arrival, index) for arrival in self._arrivals]
+    def kept(self) -> list[Batch]:
+        return [self._batch]
 
     def total_of(self, name: Name) -> int:
-        return self.total
+        return self.total * self.names.count(name)
 
 
 class _Ring(NamedTuple):
@@ -140,14 +139,25 @@ def _track(ring: _Ring) -> RingTrack:
     total, times = int(ring.count[...]), np.asarray(ring.times[...])
     arrays = [np.asarray(buffer[...]) for buffer in ring.buffers]
     parts = tuple(Part(False, 1, array.shape[1:], array.dtype, ()) for array in arrays)
-    delivery = Delivery(parts, way=f"ring of the last {ROWS} events, read after the programs ended")
-    now = time.perf_counter()
-    arrivals = []
-    for step in range(max(0, total - ROWS), total):
-        row = step % ROWS
-        values = tuple(array[row] for array in arrays)
-        arrivals.append(Arrival(ring.names, int(times[row]), now, (step,) * len(arrays), delivery, values))
-    return RingTrack(ring.names, arrivals, total, sum(array.nbytes for array in arrays))
+    layout = tuple((array.shape[1:], array.dtype) for array in arrays)
+    events = np.arange(max(0, total - ROWS), total)
+    rows = events % ROWS
+    batch = Batch(
+        names=ring.names,
+        delivery=Delivery(parts, layout=layout, way=f"ring of the last {ROWS} events, read after the programs ended"),
+        numbers=times[rows].astype(int),
+        times=np.full(len(rows), time.perf_counter()),
+        steps=np.stack([_steps(ring.names, column, events) for column in range(len(arrays))], axis=1),
+        arrays=tuple(array[rows] for array in arrays),
+        alerts=np.zeros((len(rows), len(arrays)), bool),
+    )
+    return RingTrack(batch, total, sum(array.nbytes for array in arrays))
+
+
+def _steps(names: tuple[Name, ...], column: int, events: np.ndarray) -> np.ndarray:
+    """Steps of one value of each event, of which others may have the same name."""
+    name = names[column]
+    return events * names.count(name) + names[:column].count(name)
 
 
 def _plain(array: Array) -> Array:

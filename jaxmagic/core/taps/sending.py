@@ -15,6 +15,7 @@ from jax import Array, lax
 from jax.interpreters import mlir
 from jaxlib.mlir.dialects import stablehlo
 
+from jaxmagic.core import jax_internals
 from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.taps.delivery import Delivery, Kind, Part, Site, TapStopped
 from jaxmagic.core.taps.masks import running
@@ -107,9 +108,9 @@ def _send(
         active=masks,
         loops=len(extras["loop"]),
         devices=devices,
-        packed=layout if packed else None,
+        layout=layout,
+        packed=packed,
         way=way,
-        bytes=sum(array.size * array.dtype.itemsize for array in payload),
     )
     operands = [pack(payload)] if packed else payload
     _send_p.bind(*operands, deliver=_deliverer(site, delivery), ordered=ordered)
@@ -130,6 +131,16 @@ def _deliverer(site: Site, delivery: Delivery) -> Callable[..., tuple[()]]:
     return deliver
 
 
+def _after_token(deliver: Callable[..., tuple[()]]) -> Callable[..., tuple[Any]]:
+    """For an ordered callback, which is given a token first and hands it back."""
+
+    def deliver_in_order(token: Any, *arrays: np.ndarray) -> tuple[Any]:
+        deliver(*arrays)
+        return (token,)
+
+    return deliver_in_order
+
+
 @_send_p.def_effectful_abstract_eval
 def _send_type(*_: Any, ordered: bool, **__: Any) -> tuple[list[Any], set[Any]]:
     return [], {_ORDERED if ordered else _UNORDERED}
@@ -139,18 +150,25 @@ def _lower_send(context: Any, *operands: Any, deliver: Callable[..., tuple[()]],
     if not _callback_fits(context.module_context.axis_context):
         # Laid out by the compiler over several devices: JAX knows where to place its own callback.
         return mlir.lower_fun(lambda *xs: _send_by_jax(deliver, xs))(context, *operands)
-    return lower_callback(context, deliver, operands, ordered=ordered)
+    results, emitted = _emit(context, deliver, operands, ordered=ordered)
+    jax_internals.call_directly(context, emitted, _after_token(deliver) if ordered else deliver)
+    return results
 
 
 def lower_callback(context: Any, callback: Callable[..., Any], operands: Sequence[Any], *, ordered: bool) -> Any:
     """Calls `callback` with numpy views of the operands; it returns one array for each output of the equation."""
+    return _emit(context, callback, operands, ordered=ordered)[0]
+
+
+def _emit(context: Any, callback: Callable[..., Any], operands: Sequence[Any], *, ordered: bool) -> tuple[Any, Any]:
+    """The results of a callback, and the function that JAX made of it."""
     token = context.tokens_in.get(_ORDERED) if ordered else None
-    results, token, _ = mlir.emit_python_callback(
+    results, token, emitted = mlir.emit_python_callback(
         context, callback, token, list(operands), context.avals_in, context.avals_out, has_side_effect=True
     )
     if ordered:
         context.set_tokens_out(context.tokens_in.update_tokens(mlir.TokenSet({_ORDERED: token})))
-    return results
+    return results, emitted
 
 
 def _send_by_jax(deliver: Callable[..., tuple[()]], arrays: Sequence[Array]) -> list[Any]:

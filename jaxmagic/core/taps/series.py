@@ -1,66 +1,19 @@
 """The events of one name: as arrays for Python, and as the record that is shown and saved."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from jaxmagic.core.taps.delivery import Delivery, Parcel, Part
+from jaxmagic.core.taps.batches import Batch, Name, in_order, names_keys
 from jaxmagic.core.taps.masks import running
-from jaxmagic.core.taps.summaries import combine, summarize
-from jaxmagic.records import Aval, Span, Summary, TapEvent, TapSeries
+from jaxmagic.core.taps.summaries import Reduced, combine, summarize, summarize_each
+from jaxmagic.records import Summary, TapEvent, TapSeries
 
-
-class Name(NamedTuple):
-    """What a series is of."""
-
-    name: str
-    """A variable and the path into it: `loss`, `params['w1']`; `return` for what the function returned."""
-    function: str
-    span: Span | None
-    aval: Aval
-    gradient: bool = False
-
-
-def names_keys(name: Name) -> bool:
-    """Whether it is of random keys, whose bits are no numbers to take a mean of."""
-    return name.aval.dtype.startswith("key<")
-
-
-class Arrival(NamedTuple):
-    """One delivery as it was kept: raw, read when somebody looks."""
-
-    names: tuple[Name, ...]
-    number: int
-    time: float
-    """Seconds on the clock of `time.perf_counter`."""
-    steps: tuple[int, ...]
-    """For each name which event of its series this is; -1 where the gate did not hold for it."""
-    delivery: Delivery
-    arrays: tuple[np.ndarray, ...]
-    alerts: tuple[bool, ...] = ()
-
-    def read(self) -> Parcel:
-        return self.delivery.read(self.arrays)
-
-    def event(self, index: int, *, began: float = 0.0, whole: bool = True) -> TapEvent:
-        """The record of the value at `index` in a run that began at `began`; with the value itself if `whole`."""
-        parcel, part = self.read(), self.delivery.parts[index]
-        value = parcel.values[index]
-        lanes = part.shape[: sum(part.lanes)]
-        active = _active(parcel.active, self.delivery.active, part)
-        return TapEvent(
-            number=self.number,
-            step=self.steps[index],
-            loop=parcel.loop,
-            lanes=lanes,
-            device=parcel.device,
-            time=self.time - began,
-            summary=None if names_keys(self.names[index]) else _summary(value, active),
-            value=plain(value) if whole and not isinstance(value, Summary) else None,
-            active=active,
-            alert=bool(self.alerts) and self.alerts[index],
-        )
+Column = tuple[Batch, int]
+"""Events, and which of their values is meant."""
 
 
 class Series:
@@ -71,17 +24,17 @@ class Series:
         total: how many events came; `len(series)` of them were kept.
     """
 
-    def __init__(
-        self, name: Name, arrivals: list[tuple[Arrival, int]], total: int, cost: tuple[int, float], began: float
-    ) -> None:
+    def __init__(self, name: Name, kept: Sequence[Batch], total: int, cost: tuple[int, float], began: float) -> None:
         self.name = name
         self.total = total
         self._began = began
-        self._arrivals = sorted(arrivals, key=lambda kept: kept[0].number)
+        self._columns = [(_present(batch, column), column) for batch in kept for column in batch.columns_of(name)]
+        numbers = [in_order(batch.numbers, column) for batch, column in self._columns]
+        self._order = np.argsort(np.concatenate([np.zeros(0, int), *numbers]), kind="stable")
         self._bytes, self._host_s = cost
 
     def __len__(self) -> int:
-        return len(self._arrivals)
+        return len(self._order)
 
     def __repr__(self) -> str:
         return f"<{self.name.function}.{self.name.name}: {self.total} events, {len(self)} kept>"
@@ -89,12 +42,13 @@ class Series:
     @property
     def steps(self) -> np.ndarray:
         """`int[n]`: which event of the series each kept one is, from 0."""
-        return np.array([arrival.steps[index] for arrival, index in self._arrivals], int)
+        steps = [batch.steps[:, column] for batch, column in self._columns]
+        return np.concatenate([np.zeros(0, int), *steps])[self._order]
 
     @property
     def loops(self) -> list[tuple[int, ...]]:
         """For each kept event the iteration of each loop around it, outermost first."""
-        return [arrival.read().loop for arrival, _ in self._arrivals]
+        return self._ordered([tuple(loop) for batch, _ in self._columns for loop in batch.parcels.loops.tolist()])
 
     @property
     def values(self) -> Any:
@@ -103,16 +57,18 @@ class Series:
         Raises:
             ValueError: they were reduced on the device; `summaries` has what came ashore.
         """
-        values = [arrival.read().values[index] for arrival, index in self._arrivals]
-        arrays = [value for value in values if not isinstance(value, Summary)]
-        if len(arrays) < len(values):
+        arrays = [batch.parcels.values[column] for batch, column in self._columns]
+        whole = [array for array in arrays if not isinstance(array, Reduced)]
+        if len(whole) < len(arrays):
             raise ValueError(f"{self.name.name} {self.name.aval} was reduced on the device; ask for values to keep it")
-        return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else arrays
+        if len({array.shape[1:] for array in whole}) == 1:
+            return np.concatenate(whole)[self._order]
+        return self._ordered([value for array in whole for value in array])
 
-    @property
+    @cached_property
     def summaries(self) -> list[Summary | None]:
         """Statistics of each kept event; None for what has no numbers in it."""
-        return [arrival.event(index, whole=False).summary for arrival, index in self._arrivals]
+        return self._ordered([summary for column in self._columns for summary in _summaries(column)])
 
     @property
     def summary(self) -> Summary:
@@ -127,19 +83,20 @@ class Series:
         """
         import pandas as pd
 
-        events = [arrival.event(index, began=self._began) for arrival, index in self._arrivals]
-        rows = [{"step": e.step, "loop": e.loop, "time": e.time, "device": e.device, **_columns(e)} for e in events]
+        rows = [
+            {"step": e.step, "loop": e.loop, "time": e.time, "device": e.device, **_columns(e)}
+            for e in self.events(lambda count: np.ones(count, bool))
+        ]
         return pd.DataFrame(rows)
 
     def record(self, elements: int) -> TapSeries:
         """The record of this series, with the values of as many evenly spaced events as hold `elements` numbers."""
-        size = max(1, max((_size(arrival, index) for arrival, index in self._arrivals), default=1))
-        stride = max(1, -(-len(self) * size // max(1, elements)))
-        events = [
-            arrival.event(index, began=self._began, whole=size <= elements and position % stride == 0)
-            for position, (arrival, index) in enumerate(self._arrivals)
-        ]
-        ways = dict.fromkeys(arrival.delivery.way for arrival, _ in self._arrivals)
+        stride = max(1, -(-len(self) * self.size // max(1, elements)))
+        return self.recorded(lambda count: (np.arange(count) % stride == 0) & (self.size <= elements))
+
+    def recorded(self, whole: Callable[[int], np.ndarray]) -> TapSeries:
+        """The record of this series; `whole` says for each of so many kept events whether its value goes into it."""
+        events = self.events(whole)
         return TapSeries(
             name=self.name.name,
             function=self.name.function,
@@ -149,10 +106,83 @@ class Series:
             events=tuple(events),
             total=self.total,
             dropped=self.total - len(events),
-            transport="; ".join(ways),
+            transport="; ".join(dict.fromkeys(batch.delivery.way for batch, _ in self._columns)),
             bytes=self._bytes,
             host_s=self._host_s,
         )
+
+    @property
+    def size(self) -> int:
+        """Numbers in the largest kept value."""
+        parts = [batch.delivery.parts[column] for batch, column in self._columns]
+        return max(1, *(int(np.prod(part.shape)) for part in parts if not part.reduced), 1)
+
+    def events(self, whole: Callable[[int], np.ndarray]) -> list[TapEvent]:
+        """The records of the kept events; see `recorded`."""
+        wanted = np.zeros(len(self), bool)
+        wanted[self._order] = whole(len(self))
+        found, begin = [], 0
+        for column in self._columns:
+            end = begin + len(column[0])
+            found += _events(column, wanted[begin:end], self._began)
+            begin = end
+        return self._ordered(found)
+
+    def _ordered(self, items: list[Any]) -> list[Any]:
+        return [items[position] for position in self._order]
+
+
+def _present(batch: Batch, column: int) -> Batch:
+    """Without the events where the gate did not hold for this value."""
+    there = batch.steps[:, column] >= 0
+    return batch if there.all() else batch[np.flatnonzero(there)]
+
+
+def _events(column: Column, whole: np.ndarray, began: float) -> list[TapEvent]:
+    batch, index = column
+    parcels, part, count = batch.parcels, batch.delivery.parts[index], len(batch)
+    devices = [None] * count if parcels.devices is None else parcels.devices.tolist()
+    lanes = part.shape[: sum(part.lanes)]
+    columns = zip(
+        batch.numbers.tolist(),
+        batch.steps[:, index].tolist(),
+        map(tuple, parcels.loops.tolist()),
+        [lanes] * count,
+        devices,
+        (batch.times - began).tolist(),
+        _summaries(column),
+        _plain_values(column, whole),
+        _active(column),
+        batch.alerts[:, index].tolist(),
+        strict=True,
+    )
+    return [TapEvent(*fields) for fields in columns]
+
+
+def _summaries(column: Column) -> list[Summary | None]:
+    """Of the lanes that are running: what the others hold is not used."""
+    batch, index = column
+    value = batch.parcels.values[index]
+    if names_keys(batch.names[index]):
+        return [None] * len(batch)
+    if isinstance(value, Reduced):
+        return [*value.summaries()]
+    found = summarize_each(value)
+    for event, lanes in enumerate(_active(column)):
+        if lanes:
+            found[event] = summarize(value[event].reshape(len(lanes), -1)[np.array(lanes)])
+    return found
+
+
+def _plain_values(column: Column, whole: np.ndarray) -> list[Any]:
+    """For each event its value if it is wanted `whole` and was not reduced, else None."""
+    batch, index = column
+    value = batch.parcels.values[index]
+    found: list[Any] = [None] * len(batch)
+    if not isinstance(value, Reduced) and whole.any():
+        for position, each in zip(np.flatnonzero(whole).tolist(), plain(value[whole]), strict=True):
+            found[position] = each
+    return found
 
 
 def plain(value: np.ndarray) -> Any:
@@ -169,33 +199,24 @@ def plain(value: np.ndarray) -> Any:
 def _spelled(value: Any) -> Any:
     if isinstance(value, list):
         return [_spelled(part) for part in value]
-    return value if np.isfinite(value) else str(value)
+    return value if math.isfinite(value) else str(value)
 
 
-def _active(masks: Sequence[np.ndarray], axes: Sequence[tuple[bool, ...]], part: Part) -> tuple[bool, ...]:
+def _active(column: Column) -> list[tuple[bool, ...]]:
     """Where all of the masks hold, over all lanes of a value; empty where they hold everywhere."""
+    batch, index = column
+    part, masks = batch.delivery.parts[index], batch.parcels.active
     lanes = part.shape[: sum(part.lanes)]
     if not masks or not lanes:
-        return ()
+        return [()] * len(batch)
     # The counters of lanes that end apart have all of the vmapped axes, and come after the masks.
-    everywhere = [(True,) * len(part.lanes)] * (len(masks) - len(axes))
-    known = [(mask, has) for mask, has in zip(masks, [*axes, *everywhere], strict=True) if mask.ndim == sum(has)]
+    axes = [*batch.delivery.active, *[(True,) * len(part.lanes)] * (len(masks) - len(batch.delivery.active))]
+    known = [(mask, (True, *has)) for mask, has in zip(masks, axes, strict=True) if mask.ndim == 1 + sum(has)]
     if not known:
-        return ()
-    active = np.broadcast_to(running(part.lanes, *zip(*known, strict=True)), lanes)
-    return () if active.all() else tuple(bool(lane) for lane in active.reshape(-1))
-
-
-def _summary(value: Any, active: tuple[bool, ...]) -> Summary | None:
-    """Of the lanes that are running: what the others hold is not used."""
-    if isinstance(value, Summary):
-        return value
-    return summarize(value.reshape(len(active), -1)[np.array(active)] if active else value)
-
-
-def _size(arrival: Arrival, index: int) -> int:
-    part = arrival.delivery.parts[index]
-    return 0 if part.reduced else int(np.prod(part.shape))
+        return [()] * len(batch)
+    active = running((True, *part.lanes), *zip(*known, strict=True))
+    flat = np.broadcast_to(active, (len(batch), *lanes)).reshape(len(batch), -1)
+    return [() if all(each) else tuple(each) for each in flat.tolist()]
 
 
 def _columns(event: TapEvent) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from jaxmagic.core.lines.ways import Function
 from jaxmagic.core.source import syntax
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.stores import Store
+from jaxmagic.core.taps.batches import Name
 from jaxmagic.core.taps.delivery import Site
 from jaxmagic.core.taps.edits import Edits, Variable
 from jaxmagic.core.taps.ground import belongs_here, ground, is_compiling
 from jaxmagic.core.taps.replacing import Steps
 from jaxmagic.core.taps.ring import Rings
-from jaxmagic.core.taps.series import Name
 from jaxmagic.core.taps.transport import tap
 from jaxmagic.core.taps.wanted import RETURN, Wanted
 from jaxmagic.records import Span

@@ -1,8 +1,8 @@
-"""The statistics of one array: reduced on the device before they travel, or by numpy once a value is on the host."""
+"""The statistics of arrays: reduced on the device before they travel, or by numpy once values are on the host."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -53,28 +53,73 @@ def _reduce_masked(values: Array) -> tuple[Array, Array]:
     return jnp.stack([least, greatest, mean, jnp.sqrt(spread)]), counts
 
 
-def summary_of(moments: np.ndarray, counts: Sequence[int | np.integer], sample: np.ndarray, size: int) -> Summary:
-    """The record of what `reduce` computed for an array of `size` elements."""
-    nan, posinf, neginf, zero = (int(n) for n in counts)
-    if size == nan + posinf + neginf:
+class Reduced(NamedTuple):
+    """What `reduce` computed for each of `n` arrays of `size` elements."""
+
+    moments: np.ndarray
+    """`[n, 4]`"""
+    counts: np.ndarray
+    """`[n, 4]`"""
+    samples: np.ndarray
+    """`[n, up to SAMPLE]`"""
+    size: int
+
+    def summaries(self) -> list[Summary]:
+        finite = self.size - self.counts[:, :3].sum(axis=1)
+        moments = self.moments.astype(np.float64)
+        bins = _histograms(self.samples.astype(np.float64), moments[:, 0], moments[:, 1])
+        rows = zip(finite.tolist(), moments.tolist(), self.counts.tolist(), bins, strict=True)
+        return [_summary(self.size, *row) for row in rows]
+
+
+def _summary(size: int, finite: int, moments: list[float], counts: list[int], bins: tuple[int, ...]) -> Summary:
+    nan, posinf, neginf, zero = counts
+    if not finite:
         return Summary(count=size, nan=nan, posinf=posinf, neginf=neginf, zero=zero)
-    least, greatest, mean, std = (float(x) for x in moments)
-    bins = _histogram(sample, least, greatest)
+    least, greatest, mean, std = moments
     return Summary(size, least, greatest, mean, std, nan, posinf, neginf, zero, bins)
 
 
 def summarize(array: np.ndarray) -> Summary | None:
     """The same on the host, for a value that came ashore whole; None for what has no numbers in it."""
-    values = _as_numbers(array)
-    if values is None:
-        return None
-    finite = values[np.isfinite(values)]
-    counts = [np.count_nonzero(kind) for kind in (np.isnan(values), values == np.inf, values == -np.inf, values == 0)]
-    if not finite.size:
-        return summary_of(np.zeros(4), counts, finite, values.size)
+    return summarize_each(array[None])[0]
+
+
+def summarize_each(arrays: np.ndarray) -> list[Summary | None]:
+    """The summary of each of `arrays[n, *shape]`, some millions of numbers at a time."""
+    size = math.prod(arrays.shape[1:])
+    stride = max(1, _AT_ONCE // max(1, size))
+    found: list[Summary | None] = []
+    for begin in range(0, len(arrays), stride):
+        values = _as_numbers(arrays[begin : begin + stride])
+        found += [None] * len(arrays[begin : begin + stride]) if values is None else _reduced(values).summaries()
+    return found
+
+
+_AT_ONCE = 2**20
+
+
+def _reduced(values: np.ndarray) -> Reduced:
+    """Of `values[n, size]`, with all of them as the sample."""
+    finite = np.isfinite(values)
+    kinds = (np.isnan(values), values == np.inf, values == -np.inf, values == 0)
+    counts = np.stack([np.count_nonzero(kind, axis=1) for kind in kinds], axis=1)
+    return Reduced(_moments(values, finite), counts, values, values.shape[1])
+
+
+def _moments(values: np.ndarray, finite: np.ndarray) -> np.ndarray:
+    if not values.size:
+        return np.zeros((len(values), 4))
     with np.errstate(all="ignore"):
-        moments = np.array([finite.min(), finite.max(), finite.mean(), finite.std()])
-    return summary_of(moments, counts, finite, values.size)
+        if finite.all():
+            parts = [values.min(axis=1), values.max(axis=1), values.mean(axis=1), values.std(axis=1)]
+            return np.stack(parts, axis=1)
+        count = np.maximum(1, finite.sum(axis=1))
+        mean = np.where(finite, values, 0).sum(axis=1) / count
+        spread = np.square(np.where(finite, values - mean[:, None], 0)).sum(axis=1) / count
+        least = np.where(finite, values, np.inf).min(axis=1)
+        greatest = np.where(finite, values, -np.inf).max(axis=1)
+        return np.stack([least, greatest, mean, np.sqrt(spread)], axis=1)
 
 
 def combine(summaries: Sequence[Summary]) -> Summary:
@@ -102,11 +147,13 @@ def _as_real(array: Array) -> Array:
     return array.astype(jnp.float64 if wide else jnp.float32)
 
 
-def _as_numbers(array: np.ndarray) -> np.ndarray | None:
-    if array.dtype.kind == "c":
-        return np.abs(array).reshape(-1)
+def _as_numbers(arrays: np.ndarray) -> np.ndarray | None:
+    """`float64[n, size]`"""
+    shape = len(arrays), math.prod(arrays.shape[1:])
+    if arrays.dtype.kind == "c":
+        return np.abs(arrays).astype(np.float64).reshape(shape)
     try:
-        return array.astype(np.float64).reshape(-1)
+        return arrays.astype(np.float64).reshape(shape)
     except (TypeError, ValueError):
         return None
 
@@ -122,11 +169,31 @@ def _sample(values: Array) -> Array:
     return values.reshape(-1)
 
 
-def _histogram(sample: np.ndarray, least: float, greatest: float) -> tuple[int, ...]:
-    finite = sample[np.isfinite(sample)].astype(np.float64)
-    if not finite.size or not math.isfinite(greatest - least):
-        return ()
-    if least == greatest:
-        return (finite.size,)
-    counts, _ = np.histogram(np.clip(finite, least, greatest), bins=BINS, range=(least, greatest))
-    return tuple(int(n) for n in counts)
+def _histograms(samples: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> list[tuple[int, ...]]:
+    """Of each of `samples[n, size]`, as `numpy.histogram` would count them, one by one."""
+    finite = np.isfinite(samples)
+    sizes = finite.sum(axis=1)
+    found: list[tuple[int, ...]] = [() for _ in sizes]
+    with np.errstate(all="ignore"):
+        width = greatest - least
+    for row in np.flatnonzero((width == 0) & (sizes > 0)):
+        found[row] = (int(sizes[row]),)
+    rows = np.flatnonzero(np.isfinite(width) & (width > 0) & (sizes > 0))
+    if rows.size:
+        counts = _counted(samples[rows], finite[rows], least[rows], greatest[rows])
+        for row, each in zip(rows, counts.tolist(), strict=True):
+            found[row] = tuple(each)
+    return found
+
+
+def _counted(samples: np.ndarray, finite: np.ndarray, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
+    """`int[n, BINS]`"""
+    values = np.clip(np.where(finite, samples, least[:, None]), least[:, None], greatest[:, None])
+    edges = np.linspace(least, greatest, BINS + 1, axis=1)
+    bins = ((values - least[:, None]) / (greatest - least)[:, None] * BINS).astype(int)
+    bins = np.minimum(bins, BINS - 1)
+    # Rounding may have put a value next to an edge on its wrong side.
+    bins -= values < np.take_along_axis(edges, bins, axis=1)
+    bins += (values >= np.take_along_axis(edges, bins + 1, axis=1)) & (bins < BINS - 1)
+    places = bins + BINS * np.arange(len(samples))[:, None]
+    return np.bincount(places[finite], minlength=BINS * len(samples)).reshape(-1, BINS)

@@ -3,7 +3,7 @@
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from jaxmagic.core.lines import frames
 from jaxmagic.core.nonfinite.origins import Causes, causes_of
 from jaxmagic.core.nonfinite.watch import Watch
 from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.taps.batches import Batch, Name
 from jaxmagic.core.taps.conditions import Condition, condition
 from jaxmagic.core.taps.delivery import Site, TapStopped
 from jaxmagic.core.taps.descent import has_tap, without_taps
@@ -30,7 +31,7 @@ from jaxmagic.core.taps.lanes import marked_branches
 from jaxmagic.core.taps.loops import number_loops
 from jaxmagic.core.taps.remarks import Remarks, unknown_names
 from jaxmagic.core.taps.ring import Rings, RingTrack
-from jaxmagic.core.taps.series import Arrival, Name, Series
+from jaxmagic.core.taps.series import Series
 from jaxmagic.core.taps.staging import Staging
 from jaxmagic.core.taps.tracks import About, Keep
 from jaxmagic.core.taps.wanted import Wanted
@@ -191,14 +192,13 @@ class Taps:
         """What is to be known of the names that were asked for, and of what was done to their values."""
         return (*unknown_names(self.unknown()), *self._remarks.findings())
 
-    def on_event(self, sink: Callable[[Arrival], None]) -> None:
-        """Has `sink` called with every arrival, from any thread, while the program waits: be quick, don't use JAX."""
-        self._intake.on_event(sink)
+    def on_events(self, sink: Callable[[Batch], None]) -> None:
+        """Has `sink` called with all that comes, from any thread, while the program waits: be quick, don't use JAX."""
+        self._intake.on_events(sink)
 
     def flush(self) -> None:
         """Passes on what has come but waits to be sorted in; live views call it a few times a second."""
-        with suppress(TapStopped):
-            self._intake.flush()
+        self._intake.flush()
 
     def series(self) -> tuple[Series, ...]:
         """What came ashore so far, by name."""

@@ -6,6 +6,7 @@ can see it.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from jaxmagic.core.aside import aside
 from jaxmagic.core.jax_internals import Primitive
 from jaxmagic.core.taps.delivery import Delivery, Kind, Part, Site
 from jaxmagic.core.taps.masks import running
+from jaxmagic.core.taps.packing import Layout, layout_of
 from jaxmagic.core.taps.sending import callback_effect, lower_tap
 from jaxmagic.core.taps.summaries import reduce
 
@@ -115,15 +117,14 @@ def _deliver(operands: Any, site: Site, lanes: Any, kinds: tuple[Kind, ...]) -> 
         parts.append(Part(reduced, len(arrays), tuple(value.shape), np.dtype(value.dtype), lanes[i]))
         payload += [np.asarray(array) for array in arrays]
     payload += map(np.asarray, active)
-    delivery = Delivery(
-        parts=tuple(parts),
-        conditions=len(conditions),
-        gated=site.gate is not None,
-        active=tuple(lanes[i] for i in masks),
-        way="read at once",
-        bytes=sum(array.nbytes for array in payload),
-    )
-    site.receive(site, delivery, payload)
+    axes, layout = tuple(lanes[i] for i in masks), layout_of(payload)
+    site.receive(site, _delivered_now(tuple(parts), len(conditions), site.gate is not None, axes, layout), payload)
+
+
+@lru_cache(1024)
+def _delivered_now(parts: tuple[Part, ...], conditions: int, gated: bool, active: Any, layout: Layout) -> Delivery:
+    """The same object for events that are laid out alike."""
+    return Delivery(parts, conditions, gated, active, layout=layout, way="read at once")
 
 
 _reduce_now = jax.jit(reduce)
