@@ -23,6 +23,9 @@ MOST_BYTES = 900_000
 MOST_EVENTS = 120
 """Events in a message, of all series together; evenly spaced if there were more."""
 
+MOST_ALERTS = 10
+"""Of one frame's values in a message, besides those events."""
+
 MOST_ELEMENTS = 2_048
 """Of the newest values in a message, of all series together; a value is sent whole if it fits its share."""
 
@@ -52,6 +55,7 @@ class LiveFeed:
         self._lock = threading.Lock()
         self._waiting: dict[tuple[Name, ...], Keeper[Batch]] = {}
         self._share = MOST_EVENTS
+        self._came = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jaxmagic live", daemon=True)
         self._began = 0.0
@@ -64,6 +68,7 @@ class LiveFeed:
     def stop(self) -> None:
         """Ends the thread; the final report is what is shown after it."""
         self._done.set()
+        self._came.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -71,12 +76,16 @@ class LiveFeed:
         with self._lock:
             if batch.names not in self._waiting:
                 share = max(1, min(self._share, MOST_EVENTS // len(batch.names)))
-                self._waiting[batch.names] = Keeper(first=0, last=1, spaced=share)
-            self._waiting[batch.names].extend(batch)
+                self._waiting[batch.names] = Keeper(first=0, last=1, spaced=share, marked=MOST_ALERTS)
+            self._waiting[batch.names].extend(batch, batch.alerting)
+        self._came.set()
 
     def _run(self) -> None:
         pause = PAUSE
         while not self._done.wait(pause):
+            # What comes alone is told at once; and there may be what nobody has sorted in.
+            self._came.wait(PAUSE)
+            self._came.clear()
             with self._limits.guard("values while the cell runs"):
                 pause = max(PAUSE, self._told() / MOST_BYTES)
 

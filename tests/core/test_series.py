@@ -51,6 +51,14 @@ def test_only_the_ends_can_be_kept():
     assert kept(1000, 10, first=1, last=1, spaced=0) == [0, 999]
 
 
+def test_the_first_that_are_marked_are_kept_wherever_they_are():
+    keeper: Keeper[np.ndarray] = Keeper(first=1, last=1, spaced=0, marked=3)
+    for begin in range(0, 1000, 10):
+        events = np.arange(begin, begin + 10)
+        keeper.extend(events, events % 333 == 0)
+    assert np.sort(np.concatenate(keeper.kept())).tolist() == [0, 333, 666, 999]
+
+
 def test_memory_is_bounded():
     keeper: Keeper[np.ndarray] = Keeper(first=10, last=10, spaced=100)
     keeper.extend(np.arange(1_000_000))

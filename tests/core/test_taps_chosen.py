@@ -124,6 +124,11 @@ def test_an_expression_may_name_what_it_makes_itself(text: str):
     assert condition(text) is not None
 
 
+def test_an_alert_is_kept_among_any_number_of_events():
+    tapped = tap("d", jax.jit(cumulate), jnp.ones(100_000), alert="x == 54_321")
+    assert [event.step for event in tapped.series("d").record(0).events if event.alert] == [54_320]
+
+
 def test_alerts_mark_events():
     tapped = tap("d", jax.jit(cumulate), jnp.arange(4.0), alert="x > 2")
     events = tapped.series("d").record(100).events

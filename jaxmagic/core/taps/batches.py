@@ -69,6 +69,11 @@ class Batch:
     def parcels(self) -> Parcels:
         return self.delivery.read(self.arrays)
 
+    @property
+    def alerting(self) -> np.ndarray:
+        """`bool[n]`"""
+        return self.alerts.any(axis=1)
+
     def columns_of(self, name: Name) -> list[int]:
         return [column for column, each in enumerate(self.names) if each == name]
 

@@ -1,4 +1,4 @@
-"""Which of many events to keep: the first, the last, and evenly spaced ones between, in bounded memory."""
+"""Which of many events to keep: the first, the last, evenly spaced ones and remarkable ones, in bounded memory."""
 
 from collections import deque
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,28 +25,35 @@ class Keeper(Generic[Events]):
         last: how many of the last to keep.
         spaced: how many evenly spaced ones to keep, at most; between a half and all of these are there in the end.
         every: look at every n-th event only.
+        marked: how many to keep of the first that are marked, whichever they are.
     """
 
-    def __init__(self, first: int = 64, last: int = 64, spaced: int = 4096, every: int = 1) -> None:
+    def __init__(self, first: int = 64, last: int = 64, spaced: int = 4096, every: int = 1, marked: int = 64) -> None:
         self.total = 0
         self._every = every
         self._first = first
         self._last = last
         self._spaced = spaced
         self._stride = every
+        self._most_marked = marked
         self._early: _Numbered[Events] = _Numbered()
         self._regular: _Numbered[Events] = _Numbered()
         self._late: _Numbered[Events] = _Numbered()
+        self._marked: _Numbered[Events] = _Numbered()
 
     def __len__(self) -> int:
-        return self._early.count + self._regular.count + self._late.count
+        return self._early.count + self._regular.count + self._late.count + self._marked.count
 
-    def extend(self, events: Events) -> None:
+    def extend(self, events: Events, marked: np.ndarray | None = None) -> None:
+        """Takes a batch; `marked` says of each of its events whether it must not be missed."""
         begin, self.total = self.total, self.total + len(events)
         looked_at = np.arange(begin + -begin % self._every, self.total, self._every)
         room = max(0, self._first - self._early.count)
         early, others = looked_at[:room], looked_at[room:]
         self._early.add(early, events, begin)
+        if marked is not None:
+            room = self._most_marked - self._marked.count
+            self._marked.add(begin + np.flatnonzero(marked)[:room], events, begin)
         if self._last:
             self._late.add(others[-self._last :], events, begin)
             self._late.drop_first(self._late.count - self._last)
@@ -64,10 +71,12 @@ class Keeper(Generic[Events]):
 
     def kept(self) -> list[Events]:
         """Each event that was kept, once. Those of one batch may lie between those of another."""
-        spaced = np.concatenate([np.zeros(0, int), *[numbers for numbers, _ in self._regular.parts]])
-        others = [events for _, events in [*self._early.parts, *self._regular.parts]]
-        late = [(np.flatnonzero(~np.isin(numbers, spaced)), events) for numbers, events in self._late.parts]
-        return others + [events[at] for at, events in late if at.size]
+        seen: set[int] = set()
+        found = []
+        for each in (self._early, self._regular, self._late, self._marked):
+            found += each.besides(seen)
+            seen.update(each.numbers)
+        return found
 
 
 class _Numbered(Generic[Events]):
@@ -76,6 +85,17 @@ class _Numbered(Generic[Events]):
     def __init__(self) -> None:
         self.count = 0
         self.parts: deque[tuple[np.ndarray, Events]] = deque()
+
+    @property
+    def numbers(self) -> list[int]:
+        return [number for numbers, _ in self.parts for number in numbers.tolist()]
+
+    def besides(self, seen: set[int]) -> list[Events]:
+        """The events whose number was not seen."""
+        new = [
+            (np.array([number not in seen for number in numbers.tolist()]), events) for numbers, events in self.parts
+        ]
+        return [events[np.flatnonzero(those)] for those, events in new if those.any()]
 
     def add(self, numbers: np.ndarray, events: Events, begin: int) -> None:
         """Takes the events of these numbers from a batch that begins at `begin`."""

@@ -119,7 +119,7 @@ class Track:
         for name, came in zip(self.names, (batch.steps >= 0).sum(axis=0).tolist(), strict=True):
             self._totals[name] += came
         self._keeper = self._keeper or self._sized(batch.delivery.bytes)
-        self._keeper.extend(batch)
+        self._keeper.extend(batch, batch.alerting)
 
     def thin(self) -> bool:
         return self._keeper is not None and self._keeper.thin()
