@@ -65,6 +65,7 @@ _KINDS = {
     "keys": "Random keys",
     "timing": "Time and size",
     "elements": "Time and size",
+    "branching": "Time and size",
     "retraces": "Time and size",
     "sizes": "Time and size",
 }

@@ -40,14 +40,16 @@ def numpy_aliased(observed: Observed) -> Iterator[Cause]:
 
 
 def _of_earlier_cells(observed: Observed, pieces: tuple[Ran, ...], known: set[tuple[str, str]]) -> Iterator[Cause]:
-    """Variables that share memory since an earlier cell."""
+    """Variables that share memory since an earlier cell, or by what a function returned."""
     for piece in pieces:
-        if not isinstance(piece.node, ast.Module):
-            continue
         for name, buffer in list(observed.namespace.items()):
-            if is_buffer(buffer) and (write := next(_writes(piece, name), None)):
-                for other, array in list(observed.namespace.items()):
-                    if (other, name) not in known and shares_memory(array, buffer):
+            written = is_buffer(buffer) and name not in piece.local
+            if written and (write := next(_writes(piece, name), None)):
+                names = [each for each, array in list(observed.namespace.items()) if shares_memory(array, buffer)]
+                # A function may write before it makes the array; two arrays of one buffer were not made together.
+                cells = isinstance(piece.node, ast.Module)
+                for other in names if cells else names[:1] if len(names) > 1 else ():
+                    if (other, name) not in known:
                         yield _written(piece, other, name, write)
 
 

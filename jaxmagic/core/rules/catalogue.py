@@ -70,6 +70,7 @@ FAMILIES = (
     "printing",
     "host",
     "hosting",
+    "branching",
     "timing",
     "elements",
     "retraces",

@@ -106,8 +106,8 @@ class Exact:
 
     def _argument(self, name: str) -> Any:
         """From the only call of the function in the code that ran, by itself or as the body of a loop."""
-        sites = list(_call_sites(self._observed, self._piece))
-        names = _parameters(self._piece)
+        sites = list(call_sites(self._observed, self._piece))
+        names = parameters(self._piece)
         if len(sites) != 1 or name not in names:
             raise UnknownError(name)
         caller, call = sites[0]
@@ -249,13 +249,13 @@ def _mentions(target: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 
 
-def _parameters(piece: Ran) -> list[str]:
+def parameters(piece: Ran) -> list[str]:
     """Names of the positional parameters, without the `self` of a method."""
     names = [each.arg for each in piece.node.args.args] if not isinstance(piece.node, ast.Module) else []
     return names[1:] if names[:1] == ["self"] else names
 
 
-def _call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]]:
+def call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]]:
     """Calls of a function, directly or through `jax.jit`, and of a method by its name, in the code that ran."""
     method = isinstance(piece.node, ast.FunctionDef) and [each.arg for each in piece.node.args.args][:1] == ["self"]
     for caller, call in _calls(observed):

@@ -12,11 +12,12 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import copied, text
+from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.records import Evidence
 
 _CALLBACKS = ("jax.pure_callback", "jax.debug.callback", "jax.experimental.io_callback")
 _HARMLESS = ("jax.device_get", "jax.tree", "jax.debug", "jax.block_until_ready")
-_BRANCHING = ("jax.lax.cond", "jax.lax.switch")
+BRANCHING = ("jax.lax.cond", "jax.lax.switch")
 _EFFECTS = (*_CALLBACKS[1:], "jax.debug.print")
 
 
@@ -61,6 +62,66 @@ def jax_in_callback(observed: Observed) -> Iterator[Cause]:
                 fix=_with_numpy(observed, own, calls),
                 replaces=own.span_of(own.node),
             )
+
+
+@on_cell("array-in-callback", "note", "a host callback computes with the JAX arrays that it was handed")
+def array_in_callback(observed: Observed) -> Iterator[Cause]:
+    """A host callback gets JAX arrays, so that an operator on them, even `a == b`, is work for the device, which waits
+    for the callback: with large arrays or few cores neither goes on. `np.asarray(x)` first makes it NumPy's work.
+
+    Sure: a parameter of the registered function is an operand, is more than one number, and was not converted. A note,
+    since small arrays do no harm; a call of a function of JAX's own is `jax-in-callback`.
+    """
+    for callback in _callbacks(observed):
+        own = callback.function
+        if own is None or any(_is_jax(observed, own, node) for node in _all(own)):
+            continue
+        arrays = _arrays(observed, callback, own)
+        found = next(((node, name) for node in own.own if (name := _operand(node, arrays))), None)
+        if found is not None:
+            node, name = found
+            shown = " ".join(own.text(node).split())
+            converted = _AsNumpy(name.id).visit(copied(node))
+            yield Cause(
+                title=f"`{shown}` in the callback `{own.name}` is computed by JAX",
+                explanation=f"`{name.id}` arrives as a JAX array; a callback that gives the device work may wait for "
+                f"ever. Convert it first: `np.asarray({name.id})`.",
+                span=own.span_of(node),
+                evidence=(Evidence(f"registered here: {callback.kind}", callback.piece.span_of(callback.node)),),
+                fix=text(converted),
+                replaces=own.span_of(node),
+            )
+
+
+class _AsNumpy(ast.NodeTransformer):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(f"np.asarray({node.id})", mode="eval").body if node.id == self.name else node
+
+
+def _arrays(observed: Observed, callback: _Callback, own: Ran) -> set[str]:
+    """Parameters that are handed more than a single number, and are not bound anew."""
+    assert not isinstance(own.node, ast.Module)
+    stored = {each.id for each in own.own if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    names = [arg.arg for arg in own.node.args.args if arg.arg != "self"]
+    given = callback.node.args[1 if callback.kind == "jax.debug.callback" else 2 :]
+    shapes = Shapes(observed, callback.piece)
+    avals = {name: shapes.aval(value) for name, value in zip(names, given, strict=False)}
+    return {name for name, aval in avals.items() if aval is not None and aval.shape} - stored
+
+
+def _operand(node: ast.AST, arrays: set[str]) -> ast.Name | None:
+    """The parameter that an operator, or a method of arrays, is applied to as it came."""
+    match node:
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            operands = [left, right]
+        case ast.Call(func=ast.Attribute(value=owner, attr="sum" | "mean" | "max" | "min" | "dot" | "reshape")):
+            operands = [owner]
+        case _:
+            return None
+    return next((each for each in operands if isinstance(each, ast.Name) and each.id in arrays), None)
 
 
 def _all(own: Ran | None) -> list[ast.Call]:
@@ -206,13 +267,14 @@ def effect_in_every_lane(observed: Observed) -> Iterator[Cause]:
     for piece in ran(observed):
         mapped = any(word.startswith("vmap") for call in piece.calls for word in call.transforms)
         for node in piece.own if mapped else ():
-            if isinstance(node, ast.Call) and dotted(observed, piece, node.func) in _BRANCHING:
-                effect = _effect(observed, piece, node)
-                if effect is not None and _is_batched(observed, piece, node.args[0]):
+            if isinstance(node, ast.Call) and dotted(observed, piece, node.func) in BRANCHING:
+                effect = effect_in(observed, piece, node)
+                if effect is not None and is_batched(observed, piece, node.args[0]):
                     yield _every_lane(piece, node, effect)
 
 
-def _effect(observed: Observed, piece: Ran, node: ast.Call) -> ast.Call | None:
+def effect_in(observed: Observed, piece: Ran, node: ast.Call) -> ast.Call | None:
+    """A print or a callback in a branch of a `cond`."""
     for branch in node.args[1:3]:
         own = own_function(observed, piece, branch)
         for each in _all(own):
@@ -221,7 +283,8 @@ def _effect(observed: Observed, piece: Ran, node: ast.Call) -> ast.Call | None:
     return None
 
 
-def _is_batched(observed: Observed, piece: Ran, predicate: ast.expr) -> bool:
+def is_batched(observed: Observed, piece: Ran, predicate: ast.expr) -> bool:
+    """Whether an expression differs from example to example."""
     names = {part.id for part in ast.walk(predicate) if isinstance(part, ast.Name)}
     return any(
         leaf.lanes

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.debug_print import apart, call_at, in_its_place, is_shape, values_of, with_static_shapes
-from jaxmagic.records import Printed
+from jaxmagic.core.rules.ran import Ran, ran
+from jaxmagic.records import Printed, Span
 
 _ENTRY = r"Array\((\d+), dtype=u?int\d+(?:, weak_type=True)?\)"
 _SHAPE = re.compile(rf"\((?:{_ENTRY}, )*{_ENTRY},?\)")
@@ -24,7 +25,7 @@ def print_of_tracer(observed: Observed) -> Iterator[Cause]:
     """
     for printed in observed.printed:
         if printed.traced and _TRACER.search(printed.text):
-            yield _cause(printed)
+            yield _cause(printed, compiled=_is_compiled(observed, printed))
 
 
 @on_cell("tracer-in-f-string", "note", "an f-string given to jax.debug.print shows a tracer")
@@ -77,14 +78,35 @@ def _shape(printed: Printed, shown: str, node: ast.Call | None) -> Cause:
     )
 
 
-def _cause(printed: Printed) -> Cause:
+def _is_compiled(observed: Observed, printed: Printed) -> bool:
+    """Whether the line ran for a program; under vmap or grad alone it runs at every call."""
+    span = printed.span
+    inside = [piece for piece in ran(observed) if span is not None and piece.file == span.file and _holds(piece, span)]
+    innermost = max(inside, key=lambda piece: getattr(piece.node, "lineno", 0), default=None)
+    return innermost is None or innermost.compiled
+
+
+def _holds(piece: Ran, span: Span) -> bool:
+    if isinstance(piece.node, ast.Module):
+        return True
+    return piece.node.lineno <= span.line <= (piece.node.end_lineno or 0)
+
+
+def _cause(printed: Printed, *, compiled: bool) -> Cause:
     fix, replaces = in_its_place(printed.span) if printed.span is not None else ("", None)
-    inside = "primal=" in printed.text or "batched=" in printed.text
+    shown = f"It printed `{printed.text[:120]}` "
+    if compiled:
+        told = (
+            "while its function was traced. Only shape and dtype are known then, and the line does not run again when "
+            "the program does. `jax.debug.print` prints the value every time."
+        )
+    elif re.search("primal ?=", printed.text):
+        told = "under grad, without jit: the value is there, as `primal`. `jax.debug.print` prints it alone."
+    else:
+        told = "under vmap, without jit: it stands for all examples at once. `jax.debug.print` prints each one's value."
     return Cause(
         title="this line printed a tracer, not a value",
-        explanation=f"It printed `{printed.text[:120]}` while its function was traced. "
-        + ("Only shape and dtype are known then" if not inside else "The text shows what the tracer carries")
-        + ", and the line does not run again when the program does. `jax.debug.print` prints the value every time.",
+        explanation=shown + told,
         span=printed.span,
         fix=fix,
         replaces=replaces,

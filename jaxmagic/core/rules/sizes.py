@@ -17,18 +17,18 @@ BIG = 1_000_000
 
 @on_cell("loop-unrolled", "slow", "a Python loop writes its body into the program once for each pass")
 def loop_unrolled(observed: Observed) -> Iterator[Cause]:
-    """A Python `for` in a compiled function runs while it is traced: each pass adds its equations to the program, and
+    """A Python loop in a compiled function runs while it is traced: each pass adds its equations to the program, and
     the time to compile grows with it. `jax.lax.scan` and `fori_loop` hold the body once.
 
-    Sure: the equations are counted by the lines they came from. Reported from 300 on, for loops of at least ten
-    passes.
+    Sure: the equations are counted by the lines they came from, functions that the body calls included. Reported from
+    300 on, where one line made at least ten.
     """
     counts: Counter[tuple[str, int]] = Counter()
     for program in (trace.program for one in observed.compiled for trace in one.traces if trace.program is not None):
         counts |= _by_line(program)  # the largest program counts, not their sum
     for piece in ran(observed):
         for loop in piece.own if piece.compiled and counts else ():
-            if isinstance(loop, ast.For):
+            if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp):
                 yield from _unrolled(piece, loop, counts)
 
 
@@ -38,23 +38,38 @@ def _by_line(program: Program) -> Counter[tuple[str, int]]:
     while waiting:
         for equation in waiting.pop().equations:
             waiting += equation.regions
-            if 0 <= equation.frame < len(program.frames):
-                span = program.frames[equation.frame].span
-                found[span.file, span.line] += 1
+            for span in _places(program, equation.frame):
+                found[span] += 1
     return found
 
 
-def _unrolled(piece: Ran, loop: ast.For, counts: Counter[tuple[str, int]]) -> Iterator[Cause]:
-    lines = range(loop.body[0].lineno, (loop.end_lineno or loop.lineno) + 1)
+def _places(program: Program, frame: int) -> set[tuple[str, int]]:
+    """The line of an equation, and those of the calls that led to it."""
+    found = set()
+    while 0 <= frame < len(program.frames):
+        span, frame = program.frames[frame].span, program.frames[frame].parent
+        found.add((span.file, span.line))
+    return found
+
+
+def _unrolled(
+    piece: Ran, loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp, counts: Counter[tuple[str, int]]
+) -> Iterator[Cause]:
+    body = loop.body[0] if isinstance(loop, ast.For | ast.While) else loop
+    lines = range(body.lineno, (loop.end_lineno or loop.lineno) + 1)
     total = sum(counts[piece.file, line] for line in lines)
     busiest = max(lines, key=lambda line: counts[piece.file, line])
     if total < UNROLLED or counts[piece.file, busiest] < 10:
         return
+    head = loop.target if isinstance(loop, ast.For) else loop.test if isinstance(loop, ast.While) else loop
+    what = "`jax.lax.fori_loop` (or `scan`, where passes have inputs or outputs) holds the body once."
+    if not isinstance(loop, ast.For | ast.While):
+        what = "`jax.vmap` over the passes, or `jax.lax.map`, holds the body once."
     yield Cause(
         title=f"`{piece.text(loop).splitlines()[0]}` became {total:,} equations",
         explanation="The loop ran while the function was traced and wrote its body into the program once for each "
-        "pass. `jax.lax.fori_loop` (or `scan`, where passes have inputs or outputs) holds the body once.",
-        span=piece.span_of(loop.target),
+        f"pass. {what}",
+        span=piece.span_of(head),
         evidence=(Evidence(f"{counts[piece.file, busiest]:,} equations from line {busiest}"),),
     )
 

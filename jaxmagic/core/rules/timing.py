@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.exact import call_sites, parameters
 from jaxmagic.core.rules.functions_called import is_jitted, own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import call, text
@@ -94,11 +95,22 @@ def _work(observed: Observed, piece: Ran, statement: ast.stmt) -> ast.Call | Non
             name = dotted(observed, piece, node.func)
             own = own_function(observed, piece, node.func)
             outermost = getattr(statement, "value", None) is node and name.rpartition(".")[2] not in _MAKING
-            if is_jitted(observed, node.func) or (outermost and name.startswith(("jax.numpy.", "jax.lax."))):
+            jitted = is_jitted(observed, node.func) or _is_given_jitted(observed, piece, node.func)
+            if jitted or (outermost and name.startswith(("jax.numpy.", "jax.lax."))):
                 return node
             if own is not None and _gives_arrays(observed, own) and not _waiting_inside(observed, own):
                 return node
     return None
+
+
+def _is_given_jitted(observed: Observed, piece: Ran, function: ast.expr) -> bool:
+    """Whether a parameter is called that jitted functions are passed for: `fn` of `bench(fn, x)`."""
+    names = parameters(piece)
+    if not isinstance(function, ast.Name) or function.id not in names:
+        return False
+    place = names.index(function.id)
+    given = [call.args[place] for _, call in call_sites(observed, piece) if len(call.args) > place]
+    return bool(given) and all(is_jitted(observed, each) for each in given)
 
 
 def _gives_arrays(observed: Observed, own: Ran) -> bool:

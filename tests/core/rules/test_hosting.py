@@ -103,3 +103,37 @@ def test_a_guarded_print_under_vmap_is_decided_on_the_host_instead(body: str, ca
 )
 def test_callbacks_that_keep_to_the_rules_are_left_alone(body: str):
     assert watched(IMPORTS + body).rules == []
+
+
+AS_THEY_CAME = [
+    ("def host(x):\n    return x * 2", "x * 2", "np.asarray(x) * 2"),
+    ("def host(x):\n    return x + 1 if (x == x).all() else x", "x == x", "np.asarray(x) == np.asarray(x)"),
+    ("host = lambda x: x.reshape(-1)", "x.reshape(-1)", "np.asarray(x).reshape(-1)"),
+]
+
+
+@pytest.mark.parametrize(("host", "marked", "fix"), AS_THEY_CAME)
+def test_operators_on_what_a_callback_is_handed_are_noted(host: str, marked: str, fix: str):
+    cell = watched(
+        f"import jax, numpy as np, jax.numpy as jnp\n{host}\nf = jax.jit(lambda x: jax.pure_callback(host, "
+        "jax.ShapeDtypeStruct(x.shape, x.dtype), x))\nout = f(jnp.ones(3))"
+    )
+    assert cell.rules == ["array-in-callback"]
+    assert cell.found("array-in-callback").severity == "note"
+    assert (cell.marked("array-in-callback"), cell.found("array-in-callback").fix) == (marked, fix)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "def host(x):\n    x = np.asarray(x)\n    return x * 2",
+        "def host(x):\n    return np.sinh(x)",
+        "def host(x):\n    y = np.asarray(x)\n    return y / y.sum()",
+    ],
+)
+def test_callbacks_that_convert_first_are_left_alone(host: str):
+    cell = watched(
+        f"import jax, numpy as np, jax.numpy as jnp\n{host}\nf = jax.jit(lambda x: jax.pure_callback(host, "
+        "jax.ShapeDtypeStruct(x.shape, x.dtype), x))\nout = f(jnp.ones(3))"
+    )
+    assert cell.rules == []

@@ -84,6 +84,50 @@ def test_an_update_on_the_cells_own_lines_is_found_unless_it_is_displayed():
     assert watched(IMPORTS + "x = jnp.ones(3)\nx.at[0].set(5)").rules == []
 
 
+DROPPED = [
+    ("def f(m):\n    out = m.at[0].set(0.0)\n    return m\nout = jax.jit(f)(jnp.ones(2))", "m = m.at[0].set(0.0)"),
+    ("def f(x):\n    x.sort()\n    return x\nout = f(jnp.array([3, 1]))", "x = x.sort()"),
+    (
+        "def f(xs):\n    for i in range(3):\n        jnp.append(xs, i)\n    return xs\nout = f(jnp.zeros(0))",
+        "xs = jnp.",
+    ),
+    (
+        "import optax\nopt, params = optax.sgd(0.1), {'w': jnp.ones(3)}\ndef fit(params):\n"
+        "    updates, _ = opt.update(params, opt.init(params))\n    optax.apply_updates(params, updates)\n"
+        "    return params\nout = fit(params)",
+        "params = optax.apply_updates(params, updates)",
+    ),
+    (
+        "import optax\nfrom flax.training.train_state import TrainState\n"
+        "state = TrainState.create(apply_fn=None, params={'w': jnp.ones(3)}, tx=optax.sgd(0.1))\ndef fit(state):\n"
+        "    state.apply_gradients(grads=state.params)\n    return state\nout = fit(state)",
+        "state = state.apply_gradients(grads=state.params)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix"), DROPPED)
+def test_other_functions_that_return_a_changed_copy_are_found_too(body: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["update-dropped"]
+    assert cell.found("update-dropped").fix.startswith(fix)
+    fixed = cell.fixed("update-dropped")
+    assert fixed.rules == []
+    assert fixed.report.failure is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = np.array([3, 1])\nx.sort()\nout = jnp.asarray(x)",
+        "xs = [3, 1]\nxs.sort()\njnp.dot(jnp.ones(3), jnp.ones(3)).block_until_ready()\nout = xs",
+        "def f(x):\n    _ = x.at[0].set(1.0)\n    y = x.at[0].set(2.0)\n    return (lambda: y)()\nout = f(jnp.ones(2))",
+    ],
+)
+def test_what_changes_its_own_or_is_read_later_is_not_dropped(body: str):
+    assert watched(IMPORTS + body).rules == []
+
+
 COLUMNS = [
     (
         "X = jnp.ones((50, 1))\ny = X[:, 0]\ndef loss(p):\n    pred = X @ p['w'] + p['b']\n"
@@ -222,6 +266,15 @@ def test_a_print_of_a_tracer_becomes_one_that_prints_values(capfd: pytest.Captur
     assert "x = 1.0" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("transform", ["vmap", "grad"])
+def test_a_print_without_jit_is_not_said_to_run_once(transform: str):
+    call = {"vmap": "jax.vmap(f)(jnp.arange(3.0))", "grad": "jax.grad(f)(3.0)"}[transform]
+    cell = watched(IMPORTS + f"def f(x):\n    print('x =', x)\n    return x * 2\nout = {call}")
+    explanation = cell.found("print-of-tracer").explanation
+    assert f"under {transform}, without jit" in explanation
+    assert "does not run again" not in explanation
+
+
 def test_a_new_function_at_every_pass_is_told_from_the_same_one():
     cell = watched(IMPORTS + "for i in range(4):\n    jax.jit(lambda w: w * 2)(1.0)")
     assert cell.rules == ["new-function-each-time"]
@@ -252,6 +305,32 @@ def test_an_unrolled_loop_is_counted_by_its_lines():
     )
     assert cell.rules == ["loop-unrolled"]
     assert "600 equations" in cell.found("loop-unrolled").title
+
+
+UNROLLED = [
+    (
+        "def layer(x, i):\n    y = jnp.sin(x) + i\n    return y * 0.5\n@jax.jit\ndef net(x):\n"
+        "    for i in range(120):\n        x = layer(x, i)\n    return x\nout = net(jnp.ones(3))",
+        "`for i in range(120):` became",
+    ),
+    (
+        "@jax.jit\ndef power(x):\n    k = 0\n    while k < 150:\n        x = jnp.sin(x) * 2.0\n        x = x / 3.0\n"
+        "        k += 1\n    return x\nout = power(jnp.ones(3))",
+        "`while k < 150:` became",
+    ),
+    (
+        "@jax.jit\ndef features(x):\n    return jnp.stack([jnp.sin(x * k) + jnp.cos(x * k) for k in range(100)])\n"
+        "out = features(jnp.ones(3))",
+        "`[jnp.sin(x * k) + jnp.cos(x * k) for k in range(100)]` became",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "title"), UNROLLED)
+def test_loops_of_every_kind_are_unrolled_and_count_what_they_call(body: str, title: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["loop-unrolled"]
+    assert cell.found("loop-unrolled").title.startswith(title)
 
 
 def test_a_big_constant_is_named_by_size():

@@ -18,6 +18,11 @@ EARLY = [
         "step(w)",
     ),
     (
+        "f = jax.jit(lambda a: a @ a)\ndef bench(fn, x):\n    start = time.time()\n    y = fn(x)\n"
+        "    return time.time() - start\ntook = bench(f, jnp.ones((99, 99)))",
+        "fn(x)",
+    ),
+    (
         "class Model:\n    def __call__(self, x):\n        return x @ x\nmodel = Model()\nx = jnp.ones((99, 99))\n"
         "t0 = time.time()\ny = jnp.linalg.inv(x + jnp.eye(99))\nprint('took', time.time() - t0)",
         "jnp.linalg.inv(x + jnp.eye(99))",
@@ -61,6 +66,10 @@ ELEMENTS = [
         "range(150)",
     ),
     ("x = jnp.arange(120.0)\ntotal = 0.0\nfor v in x:\n    total += v", "x"),
+    (
+        "x = jnp.linspace(0, 1, 300)\ntotal = 0.0\nfor i in range(x.shape[0]):\n    total += float(x[i]) ** 2",
+        "range(x.shape[0])",
+    ),
 ]
 
 
