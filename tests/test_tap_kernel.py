@@ -183,3 +183,29 @@ def test_what_came_is_written_to_a_file(kernel: Kernel, tmp_path: Path):
     kernel.run(f"%%jaxtap -q loss --to {tmp_path / 'taps.jsonl'}\ntrain(w, xs);")
     report = msgspec.json.decode((tmp_path / "taps.jsonl").read_bytes(), type=Report)
     assert report.taps[0].total == 5
+
+
+def test_a_nan_is_traced_to_its_expression_also_in_functions_of_earlier_cells(kernel: Kernel):
+    kernel.run("@jax.jit\ndef risky(x):\n    z = jnp.log(x)\n    return z.sum()\nrisky(jnp.ones(2))")
+    outputs = kernel.run("%%jaxtap --when nan\nfor k in range(3):\n    total = risky(jnp.array([1.0, 1.0 - k]))")
+    (finding,) = report_of(outputs).findings
+    assert (finding.rule, finding.title) == ("nan-made", "the logarithm of -1 is NaN, in `jnp.log(x)`")
+    assert "first in turn k = 2, call 3 of risky: 1 of 2 elements, the first at [1]" in finding.evidence[0].text
+    assert finding.fix == "jnp.log(jnp.maximum(x, 1e-12))"
+
+
+def test_a_gradient_that_is_nan_is_put_down_to_the_function_it_is_of(kernel: Kernel):
+    outputs = kernel.run("%%jaxtap --when nan\nbad = jax.grad(lambda v: jnp.sqrt(v @ v))(jnp.zeros(3))")
+    (finding,) = report_of(outputs).findings
+    assert finding.title == "the gradient is NaN: the derivative of `jnp.sqrt(v @ v)` is infinite at 0"
+    fixed = kernel.run(f"%%jaxtap --when nan\ngood = jax.grad(lambda v: {finding.fix})(jnp.zeros(3))")
+    assert report_of(fixed).findings == ()
+    assert printed(kernel, "print(good)") == "[0. 0. 0.]"
+
+
+def test_what_is_watched_for_nan_is_left_as_it_was(kernel: Kernel):
+    kernel.run("%%jaxtap --when nan\ntotal = risky(jnp.ones(2))")
+    kernel.run("from jax._src import pjit")
+    assert printed(kernel, "print(pjit._pjit_call_impl_python.__module__, pjit._get_fastpath_data.__module__)") == (
+        "jax._src.pjit jax._src.pjit"
+    )

@@ -86,6 +86,30 @@ class Making:
         return "jvp(" in self.stack
 
 
+def unknown_making(kind: Kind, primitive: str, frame: Frame) -> Making:
+    """Of an equation of which only the place is known, in a backward pass."""
+    return Making(
+        kind=kind,
+        primitive=primitive,
+        frames=(frame,),
+        stack="transpose(jvp())",
+        operands=(),
+        bad=0,
+        total=0,
+        element=(),
+        lanes=(),
+        lane_sizes=(),
+        loops=(),
+        loop_spans=(),
+        program="",
+        call=1,
+        turns=(),
+        dtype="float32",
+        only_derivative=True,
+        order=(),
+    )
+
+
 @dataclass(eq=False)
 class Origin:
     """One cause: the first equation, those that turned its infinities into NaN, and where it ended."""
@@ -208,8 +232,7 @@ class _Inquiry:
 
     def _flow(self, suspect: Suspect) -> Flow:
         region = regions_of(suspect.jaxpr)
-        noted = jax.jit(lambda arguments: evaluate(region, arguments, Flags())[1])(list(suspect.arguments or ()))
-        return Flow(region, noted)
+        return Flow(region, evaluate(region, suspect.arguments or (), Flags())[1])
 
     def _place(
         self, suspect: Suspect, flow: Flow, step: Step, kind: Kind, making: Making, by_step: dict[Step, _Made]
@@ -288,21 +311,14 @@ class _Closer:
         self._lanes = suspect.place.lanes or _lanes_of_taps(flow.region.jaxpr)
 
     def makings(self, chosen: Sequence[tuple[Step, Kind]]) -> list[Making]:
-        found: dict[tuple[Step, Kind], Making] = {}
-        for kind in _KINDS:
-            steps = [step for step, each in chosen if each == kind]
-            wanted = {step.number: self._flow.at(step, kind) for step in steps}
-            values = self._values(wanted) if wanted else {}
-            for step in steps:
-                ins, outs = values[step.number]
-                found[step, kind] = self._making(step, kind, ins, outs)
-        return [found[each] for each in chosen]
-
-    def _values(self, wanted: dict[int, tuple[int, ...]]) -> dict[int, Any]:
-        region = self._flow.region
-        probe = Operands(wanted)
-        noted = jax.jit(lambda arguments: evaluate(region, arguments, probe)[1])(list(self._suspect.arguments or ()))
-        return jax.tree.map(np.asarray, noted)
+        wanted: dict[int, dict[Kind, tuple[int, ...]]] = {}
+        for step, kind in chosen:
+            wanted.setdefault(step.number, {})[kind] = self._flow.at(step, kind)
+        if not wanted:
+            return []
+        noted = evaluate(self._flow.region, self._suspect.arguments or (), Operands(wanted))[1]
+        values = jax.tree.map(np.asarray, noted)
+        return [self._making(step, kind, *values[step.number][kind]) for step, kind in chosen]
 
     def _making(self, step: Step, kind: Kind, ins: list[Any], outs: list[Any]) -> Making:
         test = np.isnan if kind == "nan" else np.isinf

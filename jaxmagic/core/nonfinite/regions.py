@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from jaxmagic.core import jax_internals
@@ -71,6 +72,22 @@ class Region:
     """Whose region it is; None for the whole program."""
     steps: list[Step] = field(default_factory=list)
 
+    @cached_property
+    def last_used(self) -> dict[int, list[Any]]:
+        """Variables that nothing needs after a step, by its number."""
+        last: dict[Any, int] = {}
+        for step in self.steps:
+            for atom in (*step.equation.invars, *step.equation.outvars):
+                if not isinstance(atom, jax_internals.Literal):
+                    last[atom] = step.number
+        for atom in self.jaxpr.outvars:
+            if not isinstance(atom, jax_internals.Literal):
+                last.pop(atom, None)
+        found: dict[int, list[Any]] = {}
+        for atom, number in last.items():
+            found.setdefault(number, []).append(atom)
+        return found
+
     def all(self) -> Iterator[Step]:
         """Its steps and those inside of them, in order."""
         for step in self.steps:
@@ -108,6 +125,8 @@ class _Reader:
             raise NotRepeatable(f"it has more than {MOST_STEPS:,} equations")
         if name in _HOST or "callback" in name:
             raise NotRepeatable(f"it calls the host ({name})")
+        if any(jax_internals.is_reference(atom) for atom in (*equation.invars, *equation.outvars)):
+            raise NotRepeatable("it works on references, which may have changed")
         step = Step(equation, self._count, "leaf", region, position)
         if name == "scan":
             step.kind, inner = "scan", [equation.params["jaxpr"]]

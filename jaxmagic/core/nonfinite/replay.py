@@ -5,9 +5,12 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.nonfinite.arrays import Kind, kinds_of
 from jaxmagic.core.nonfinite.regions import Region, Step, loop_numbers
 
 jax_internals.exclude_from_tracebacks(__file__)
@@ -33,7 +36,11 @@ class Probe(Protocol):
 
 
 def evaluate(region: Region, arguments: Sequence[Any], probe: Probe) -> tuple[list[Any], Notes]:
-    """Outputs of the program, and what `probe` noted. Traceable: the whole may be jitted."""
+    """Outputs of the program, and what `probe` noted.
+
+    One operation after the other, which compiles each kind once; only the bodies of loops are compiled whole. To
+    compile all of it with its flags takes ten times as long as the program itself did.
+    """
     return _Evaluation(probe).region(region, list(arguments))
 
 
@@ -52,6 +59,8 @@ class _Evaluation:
             if (seen := self._probe.look(step, ins, outs)) is not None:
                 notes[step.number] = seen
             values.update(zip(step.equation.outvars, outs, strict=True))
+            for variable in region.last_used.get(step.number, ()):
+                del values[variable]
         return [_read(values, atom) for atom in region.jaxpr.outvars], notes
 
     def _step(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
@@ -67,6 +76,10 @@ class _Evaluation:
 
     def _cond(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:
         index, *operands = ins
+        if not isinstance(index, Tracer):
+            taken = min(max(int(index), 0), len(step.regions) - 1)
+            outs, notes = self.region(step.regions[taken], operands)
+            return outs, {key: note for branch in step.regions for key, note in self._blank(branch).items()} | notes
         blank = {key: note for branch in step.regions for key, note in self._blank(branch).items()}
 
         def taking(branch: Region) -> Callable[..., Any]:
@@ -145,9 +158,10 @@ class Flags:
 
     def look(self, step: Step, ins: Sequence[Array], outs: Sequence[Array]) -> Any:
         held = _kinds(outs)
-        given = jnp.any(_kinds(ins), axis=1)
-        made = jnp.any(held, axis=1) & ~given & (step.kind == "leaf")
-        notes = {"made": made, "at": jnp.zeros((2, step.depth), jnp.int32), "held": held}
+        made = held.any(axis=1) & (step.kind == "leaf")
+        if isinstance(made, Tracer) or made.any():
+            made = made & ~_kinds(ins).any(axis=1)
+        notes = {"made": made, "at": np.zeros((2, step.depth), np.int32), "held": held}
         if step.name == "select_n" and len(ins) > 1:
             notes["chosen"] = _kinds([_chosen(ins[0], case, number) for number, case in enumerate(ins[1:])])
         return notes
@@ -164,7 +178,7 @@ class Flags:
 
     def later(self, step: Step, loop: int, count: Array, old: Any, new: Any) -> Any:
         first = new["made"] & ~old["made"]
-        at = jnp.where(first[:, None], new["at"].at[:, loop].set(count), old["at"])
+        at = jnp.where(first[:, None], jnp.asarray(new["at"]).at[:, loop].set(count), old["at"])
         rest = {key: old[key] | new[key] for key in old if key != "at"}
         return rest | {"at": at}
 
@@ -173,35 +187,41 @@ class Operands:
     """Notes the operands and results of some steps, each in one iteration of the loops around it.
 
     Args:
-        wanted: The iterations, by the step's number.
+        wanted: The iterations in which to look, by the step's number and then by what is looked for.
     """
 
-    def __init__(self, wanted: dict[int, tuple[int, ...]]) -> None:
+    def __init__(self, wanted: dict[int, dict[Kind, tuple[int, ...]]]) -> None:
         self._wanted = wanted
 
     def look(self, step: Step, ins: Sequence[Array], outs: Sequence[Array]) -> Any:
         if step.number not in self._wanted:
             return None
-        return [jnp.asarray(each) for each in ins], [jnp.asarray(each) for each in outs]
+        arrays = [jnp.asarray(each) for each in ins], [jnp.asarray(each) for each in outs]
+        return dict.fromkeys(self._wanted[step.number], arrays)
 
     def blank(self, step: Step, avals: tuple[Sequence[Any], Sequence[Any]]) -> Any:
         if step.number not in self._wanted:
             return None
-        return tuple([jnp.zeros(aval.shape, aval.dtype) for aval in each] for each in avals)
+        arrays = tuple([jnp.zeros(aval.shape, aval.dtype) for aval in each] for each in avals)
+        return dict.fromkeys(self._wanted[step.number], arrays)
 
     def later(self, step: Step, loop: int, count: Array, old: Any, new: Any) -> Any:
-        here = count == self._wanted[step.number][loop]
-        return jax.tree.map(lambda before, now: jnp.where(here, now, before), old, new)
+        def chosen(kind: Kind) -> Any:
+            here = count == self._wanted[step.number][kind][loop]
+            return jax.tree.map(lambda before, now: jnp.where(here, now, before), old[kind], new[kind])
+
+        return {kind: chosen(kind) for kind in old}
 
 
 def _chosen(which: Array, case: Array, number: int) -> Array:
     return jnp.where(which == (number if which.dtype != bool else bool(number)), case, jnp.zeros_like(case))
 
 
-def _kinds(arrays: Sequence[Any]) -> Array:
-    """`bool[2, n]`: whether each array has a NaN, and an infinity, in it."""
-    if not arrays:
-        return jnp.zeros((2, 0), bool)
+def _kinds(arrays: Sequence[Any]) -> Any:
+    """`bool[2, n]`: whether each array has a NaN, and an infinity, in it; without JAX where they are there."""
+    if not any(isinstance(each, Tracer) for each in arrays):
+        there = [kinds_of(each) for each in arrays]
+        return np.array([[kind in each for each in there] for kind in ("nan", "inf")], bool).reshape(2, len(there))
     return jnp.stack(
         [jnp.stack([_any(jnp.isnan, each) for each in arrays]), jnp.stack([_any(jnp.isinf, each) for each in arrays])]
     )

@@ -8,12 +8,22 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.safely import Rewrite, rewrite
 from jaxmagic.core.rules.spots import Spot, spot_of
-from jaxmagic.core.rules.undefined import is_derivative, is_own, largest, number, operand_line, overflows, said
+from jaxmagic.core.rules.undefined import (
+    is_derivative,
+    is_of_root,
+    is_own,
+    largest,
+    number,
+    operand_line,
+    overflows,
+    said,
+)
 from jaxmagic.core.source import spans as source
 from jaxmagic.records import Evidence, Span
 
 _MOST_SHOWN = 60
 _MOST_OPERANDS = 3
+_FACTORS = ("eigh", "svd", "eig")
 
 
 @on_cell(
@@ -118,13 +128,24 @@ def _cause(origin: Origin, observed: Observed) -> Cause:
     fix = rewrite(spot, origin) if spot is not None else None
     return Cause(
         title=_title(origin, making, spot, observed),
-        explanation=" ".join(filter(None, [_explained(origin, making, spot, observed), fix.why if fix else ""])),
+        explanation=" ".join(
+            [_explained(origin, making, spot, observed), *(_of_fix(spot, fix) if spot and fix else ())]
+        ),
         span=making.span,
         evidence=tuple(_evidence(origin, making, spot)),
         fix=fix.code if fix is not None else "",
         replaces=_replaced(spot, fix) if fix is not None and spot is not None else None,
         sure=fix.sure if fix is not None else True,
     )
+
+
+def _of_fix(spot: Spot, fix: Rewrite) -> tuple[str, ...]:
+    """What the fix does, and what it stands in for where that is not the expression itself."""
+    if fix.until is not None:
+        return fix.why, f"The fix stands in for lines {spot.span(fix.old).line} to {spot.span(fix.until).end_line}."
+    if fix.old is not spot.node:
+        return fix.why, f"The fix stands in for {_shortened(spot.span(fix.old))}."
+    return (fix.why,)
 
 
 def _replaced(spot: Spot, fix: Rewrite) -> Span:
@@ -147,14 +168,14 @@ def _forward(origin: Origin, making: Making) -> str:
     if making.kind == "nan":
         return f"{said(making)} is NaN, in {expression}"
     then = f", and {said(nan)} is NaN" if nan is not None else ""
-    return f"{expression} {'overflows' if overflows(making) else 'is infinite'}: {said(making)}{then}"
+    return f"{expression} {'overflows' if overflows(making) else 'is infinite'} ({said(making)}){then}"
 
 
 def _derivative(making: Making) -> str:
     """`is infinite at 0`."""
     values = making.operands
     if overflows(making):
-        return f"overflows: {said(making)}"
+        return f"overflows ({said(making)})"
     there = [value.there for value in values]
     if making.primitive == "div" and there[1:] == [0]:
         return "is infinite at 0" if making.kind == "inf" else "is 0 / 0"
@@ -165,6 +186,8 @@ def _derivative(making: Making) -> str:
 
 def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
     inside, backward = _inside(making, spot), _is_backward(origin, observed)
+    if spot is not None and spot.operation in _FACTORS and backward:
+        return f"Two of the values are equal, or nearly so: their vectors have no derivative there.{inside}"
     if backward and is_derivative(making, spot) and not overflows(making):
         return f"The chain rule multiplies an infinite derivative by zero, and 0 * inf is NaN.{inside}"
     if backward and spot is not None and spot.mask() is not None:
@@ -219,14 +242,19 @@ def _where(making: Making) -> str:
     parts += [f"turn {turn}" for turn in making.turns]
     if making.program and making.call > 1:
         parts.append(f"call {making.call} of {making.program}")
-    place = f"first in {', '.join(parts)}: " if parts else ""
+    place = f"first in {', '.join(parts)}" if parts else ""
+    if making.total == 1 and place:
+        return place
     at = f", the first at [{', '.join(map(str, making.element))}]" if making.element else ""
     direction = " in the backward pass" if making.transposed else ""
-    return f"{place}{making.bad:,} of {making.total:,} elements{at}{direction}"
+    return f"{place}{': ' if place else ''}{making.bad:,} of {making.total:,} elements{at}{direction}"
 
 
 def _operands(making: Making, spot: Spot | None) -> Iterator[Evidence]:
     """What each operand was, by its source where the equation is the expression's own."""
+    if is_of_root(making) and making.differentiated:
+        yield Evidence(f"its square root is 0{' there' * (making.total > 1)}: its derivative is 0.5 / 0", making.span)
+        return
     parts = spot.parts if spot is not None and not is_derivative(making, spot) else []
     if spot is None or len(parts) != len(making.operands):
         parts = parts[:1] if len(making.operands) == 1 else []

@@ -2,13 +2,16 @@
 
 import ast
 
+from jaxmagic.core.nonfinite.origins import Origin, unknown_making
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.safely import Rewrite, rewrite
+from jaxmagic.core.rules.spots import Spot, spot_of
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, path_to, stored
 from jaxmagic.core.source.syntax import span_of
-from jaxmagic.records import Evidence, Span
+from jaxmagic.records import Evidence, Frame, Span
 
 _SAFE = {"log": 1, "sqrt": 1, "log2": 1, "log10": 1, "arccos": 0, "arcsin": 0}
 """A value at which each function and its derivative are finite."""
@@ -98,6 +101,7 @@ def _backward(failing: Failing, what: str, operation: str) -> Cause:
     root = _root_around(span)
     span = root or span
     where = source.text_of(span)
+    spot, fix = _fix(failing, what, operation, span)
     return Cause(
         title=f"the gradient is {'NaN' if what == 'nan' else 'infinite'}: the derivative of `{where or operation}`",
         explanation=f"`{operation}` is an operation of the backward pass that nobody wrote. "
@@ -109,8 +113,17 @@ def _backward(failing: Failing, what: str, operation: str) -> Cause:
         ),
         span=span,
         evidence=(Evidence("differentiated here", failing.span),),
+        fix=fix.code if fix is not None else "",
+        replaces=spot.span(fix.old) if spot is not None and fix is not None else None,
         sure=root is not None,
     )
+
+
+def _fix(failing: Failing, what: str, operation: str, span: Span) -> tuple[Spot | None, Rewrite | None]:
+    """The rewrite of the operation whose derivative it is; nothing is known of its operands."""
+    making = unknown_making("nan" if what == "nan" else "inf", operation, Frame(span, failing.site.function))
+    spot = spot_of(making, failing.scope.globals)
+    return spot, rewrite(spot, Origin(making)) if spot is not None else None
 
 
 def _root_around(span: Span) -> Span | None:

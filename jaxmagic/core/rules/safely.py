@@ -220,11 +220,11 @@ def _norm(spot: Spot, _: Origin) -> Rewrite | None:
     """A norm or a standard deviation, whose root is kept from zero; also one that is divided by."""
     for old in _candidates(spot, "norm", "std"):
         if (new := _with_root_kept(spot, old)) is not None:
-            return Rewrite(old, new, "A small number under the root keeps it, and its derivative, from the edge.")
+            return Rewrite(old, new, "With a small number under it, the root and its derivative are finite.")
     for old in ast.walk(spot.node):
         if isinstance(old, ast.Attribute) and old.attr == "norm" and not _is_called(spot, old):
             new = expression(f"lambda x: {_jnp(spot)}.sqrt({_jnp(spot)}.sum(x ** 2) + {SMALL})")
-            return Rewrite(old, new, "A small number under the root keeps it, and its derivative, from the edge.")
+            return Rewrite(old, new, "With a small number under it, the root and its derivative are finite.")
     return None
 
 
@@ -259,7 +259,7 @@ def _kept_above(spot: Spot, old: ast.AST, part: ast.expr, origin: Origin, what: 
         inside: ast.expr = call(f"{_jnp(spot)}.maximum", part, expression(small))
     else:
         inside = ast.BinOp(part, ast.Add(), expression(small))
-    return Rewrite(old, replaced(old, part, inside), f"It keeps the {what} from zero and below.")
+    return Rewrite(old, replaced(old, part, inside), f"Kept above zero, the {what} and its derivative are finite.")
 
 
 def _logarithm(spot: Spot, origin: Origin) -> Rewrite | None:
@@ -268,7 +268,11 @@ def _logarithm(spot: Spot, origin: Origin) -> Rewrite | None:
     part = spot.parts[0]
     if spot.operation == "log1p":
         inside = call(f"{_jnp(spot)}.maximum", part, expression("-1 + 1e-6"))
-        return Rewrite(spot.node, replaced(spot.node, part, inside), "It keeps the logarithm from zero and below.")
+        return Rewrite(
+            spot.node,
+            replaced(spot.node, part, inside),
+            "Kept above zero, the logarithm and its derivative are finite.",
+        )
     return _kept_above(spot, spot.node, part, origin, "logarithm")
 
 
@@ -285,7 +289,11 @@ def _clip(spot: Spot, origin: Origin) -> Rewrite | None:
         inside = call(f"{_jnp(spot)}.maximum", parts[0], expression(edge))
     else:
         return None
-    return Rewrite(spot.node, replaced(spot.node, parts[0], inside), "It keeps the values off the edge of the domain.")
+    return Rewrite(
+        spot.node,
+        replaced(spot.node, parts[0], inside),
+        "Kept off the edge of the domain, it and its derivative are finite.",
+    )
 
 
 def _angle(spot: Spot, _: Origin) -> Rewrite | None:
@@ -298,17 +306,11 @@ def _angle(spot: Spot, _: Origin) -> Rewrite | None:
 
 
 def _power(spot: Spot, origin: Origin) -> Rewrite | None:
-    if (
-        spot.operation != "**"
-        or not spot.parts
-        or any(making.kind == "inf" and not _at_zero(making) for making in origin.makings[:1])
-    ):
+    values = origin.first.operands
+    too_large = origin.first.kind == "inf" and values and not values[0].zero
+    if spot.operation != "**" or not spot.parts or too_large:
         return None
     return _kept_above(spot, spot.node, spot.parts[0], origin, "base")
-
-
-def _at_zero(making) -> bool:
-    return making.operands[0].there == 0 or bool(making.operands[0].zero)
 
 
 # ------------------------------------------------------------------------------------------ divisions
@@ -387,7 +389,7 @@ def _exponential(spot: Spot, origin: Origin) -> Rewrite | None:
         return None
     limit = _EXPONENTS.get(origin.first.dtype, "80")
     inside = call(f"{_jnp(spot)}.minimum", spot.parts[0], expression(limit))
-    why = f"It cuts off what {origin.first.dtype} can't hold; or work with the logarithm."
+    why = f"Cut off before {origin.first.dtype} overflows; or work with the logarithm."
     return Rewrite(spot.node, replaced(spot.node, spot.parts[0], inside), why)
 
 
@@ -423,7 +425,7 @@ def _optimizer(spot: Spot, origin: Origin) -> Rewrite | None:
         for keyword in node.keywords if isinstance(node, ast.Call) else ():
             if keyword.arg in ("eps", "eps_root") and spot.scope.get(keyword.value) == 0:
                 fixed = ast.keyword(keyword.arg, expression("1e-8"))
-                return Rewrite(keyword, fixed, "It keeps the optimizer's denominator from zero.")
+                return Rewrite(keyword, fixed, "With it the optimizer's denominator is never zero.")
     return None
 
 

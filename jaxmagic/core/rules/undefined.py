@@ -14,11 +14,6 @@ _SAID = {
     "add": "{0} + {1}",
     "add_any": "{0} + {1}",
     "pow": "{0} ** {1}",
-    "reduce_sum": "a sum over values {range}",
-    "cumsum": "a sum over values {range}",
-    "dot_general": "a sum of products with values {range}",
-    "cumprod": "a product of values {range}",
-    "reduce_prod": "a product of values {range}",
     "convert_element_type": "{0} as {dtype}",
     "cholesky": "the Cholesky factor of a matrix that is not positive definite",
     "exp": "exp({0})",
@@ -40,6 +35,15 @@ _SAID = {
     "lgamma": "log-gamma of {0}",
     "digamma": "digamma of {0}",
     "tan": "tan of {0}",
+    "custom_linear_solve": "the solution of a singular system",
+    "triangular_solve": "the solution of a singular system",
+}
+_SUMS = {
+    "reduce_sum": "a sum",
+    "cumsum": "a running sum",
+    "dot_general": "a sum of products",
+    "reduce_prod": "a product",
+    "cumprod": "a running product",
 }
 _GROWING = ("exp", "exp2", "expm1", "sinh", "cosh", "integer_pow", "square")
 _OWN = {
@@ -73,7 +77,7 @@ def is_derivative(making: Making, spot: Spot | None) -> bool:
         return True
     if not making.differentiated or spot is None:
         return False
-    if _is_of_root(making):
+    if is_of_root(making):
         return True
     own = _OWN.get(spot.operation)
     if spot.operation == "**" and making.primitive == "pow":
@@ -87,7 +91,7 @@ def is_own(making: Making, spot: Spot) -> bool:
     return making.primitive == spot.operation or making.primitive in _OWN.get(spot.operation, ())
 
 
-def _is_of_root(making: Making) -> bool:
+def is_of_root(making: Making) -> bool:
     """`0.5 / sqrt(x)`, as JAX differentiates a square root."""
     return making.primitive == "div" and making.operands[0].there == 0.5 and making.operands[1].there == 0
 
@@ -95,8 +99,14 @@ def _is_of_root(making: Making) -> bool:
 def said(making: Making) -> str:
     """`0 / 0`, `the logarithm of -1`, `exp(100)`: what was computed."""
     values = making.operands
-    pattern = _SAID.get(making.primitive, f"`{making.primitive}`")
-    return pattern.format(*map(_shown, values), range=_range(values[0]) if values else "", dtype=making.dtype)
+    if making.primitive in _SUMS and values:
+        infinite = any(value.inf for value in values)
+        return f"{_SUMS[making.primitive]} of {'values with infinities' if infinite else 'values ' + _range(values[0])}"
+    pattern = _SAID.get(making.primitive, f"what `{making.primitive}` computes")
+    shown = [_shown(value) for value in values]
+    if making.primitive == "pow" and shown[0].startswith("-"):
+        shown[0] = f"({shown[0]})"
+    return pattern.format(*shown, dtype=making.dtype)
 
 
 def overflows(making: Making) -> bool:
@@ -150,7 +160,7 @@ def operand_line(value: Value, text: str) -> str:
     if value.there is not None and not value.aval.shape:
         return f"{text} = {number(value.there)} ({value.aval})"
     known = [str(value.aval), _range(value)]
-    known += [f"{value.zero:,} zeros"] if value.zero else []
+    known += [f"{value.zero:,} zero{'s' * (value.zero > 1)}"] if value.zero else []
     known += [f"{value.inf:,} infinite"] if value.inf else []
     known += [f"{value.nan:,} NaN"] if value.nan else []
     detail = ", ".join(filter(None, known))

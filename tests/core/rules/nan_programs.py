@@ -44,7 +44,7 @@ PROGRAMS = [
         ),
         "nan-made",
         "jnp.exp(logits)",
-        ("overflows: exp(100)", "inf / inf is NaN", "`logits`: 100 there"),
+        ("overflows (exp(100))", "inf / inf is NaN", "`logits`: 100 there"),
         "return -jax.nn.log_softmax(logits)[y]",
     ),
     Program(
@@ -267,7 +267,7 @@ PROGRAMS = [
         ("def entropy(p):\n    return -(p * jnp.log(p)).sum()\nout = jax.jit(entropy)(jnp.array([0.0, 0.5, 0.5]))",),
         "nan-made",
         "jnp.log(p)",
-        ("the logarithm of 0, and 0 * -inf is NaN",),
+        ("the logarithm of 0), and 0 * -inf is NaN",),
         "jax.scipy.special.xlogy(p, p)",
     ),
     Program(
@@ -412,7 +412,7 @@ PROGRAMS = [
         ("@jax.jit\ndef f(x):\n    return x ** 0.3\nout = f(jnp.array([-1.0, 2.0]))",),
         "nan-made",
         "x ** 0.3",
-        ("-1 ** 0.3 is NaN",),
+        ("(-1) ** 0.3 is NaN",),
         "jnp.maximum(x, 1e-12) ** 0.3",
     ),
     Program(
@@ -462,7 +462,7 @@ PROGRAMS = [
         ),
         "nan-made",
         "h * h",
-        ("overflows: 300 * 300", "inf - inf is NaN"),
+        ("overflows (300 * 300)", "inf - inf is NaN"),
         "h.astype(jnp.float32) * h",
     ),
     Program(
@@ -473,7 +473,7 @@ PROGRAMS = [
         ),
         "nan-made",
         "x.astype(jnp.float16)",
-        ("overflows: 1e+06 as float16",),
+        ("overflows (1e+06 as float16)",),
         "x.astype(jnp.bfloat16)",
     ),
     Program(
@@ -487,7 +487,7 @@ PROGRAMS = [
         ),
         "nan-made",
         "jnp.exp(x)",
-        ("overflows: exp(12)",),
+        ("overflows (exp(12))",),
         "jnp.exp(x.astype(jnp.float32))",
     ),
     Program(
@@ -525,7 +525,7 @@ PROGRAMS = [
         ("def grow(x):\n    y = jnp.cumprod(x)\n    return y - y\nout = jax.jit(grow)(jnp.full(100, 1e3))",),
         "nan-made",
         "jnp.cumprod(x)",
-        ("overflows: a product of values 1000",),
+        ("overflows (a running product of values 1000)",),
     ),
     Program(
         "matrix",
@@ -598,7 +598,7 @@ PROGRAMS = [
         ("@jax.jit\ndef f(x):\n    return 1 / x\nout = f(jnp.array([0.0, 2.0]))",),
         "infinity-made",
         "1 / x",
-        ("is infinite: 1 / 0",),
+        ("is infinite (1 / 0)",),
         "1 / jnp.maximum(x, 1e-12)",
         when="inf",
     ),

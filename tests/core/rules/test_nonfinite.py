@@ -46,3 +46,11 @@ def test_the_gradient_of_a_norm_at_zero_blames_the_norm_and_not_the_multiplicati
     assert program.finding.rule == "nan-found"
     assert "derivative of `jnp.sqrt(" in program.finding.title
     assert "infinite at zero" in program.finding.explanation
+    assert program.finding.fix == "jnp.sqrt(jnp.sum((p - q) ** 2) + 1e-12)"
+    program.fixed()
+
+
+def test_a_norm_that_is_differentiated_by_name_gets_a_fix_that_runs():
+    program = failed(checked("out = jax.grad(jnp.linalg.norm)(jnp.zeros(3))"))
+    assert program.finding.fix == "lambda x: jnp.sqrt(jnp.sum(x ** 2) + 1e-12)"
+    assert program.fixed().namespace["out"].tolist() == [0.0, 0.0, 0.0]
