@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import leading_indent
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from jaxmagic.magics.line import call_for, handed_on, hide_call
@@ -89,6 +90,7 @@ class Hooks:
         if magic is None:
             return lines
         call = call_for(magic, lines[0])
+        lines = [lines[0], *leading_indent(lines[1:])]
         for number, text in enumerate(lines[1:], 1):
             stripped = text.strip()
             if _magic_of([text]) is not None:

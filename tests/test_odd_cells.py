@@ -130,6 +130,38 @@ def test_a_traceback_shows_the_magics_line_and_not_what_stands_for_it(kernel: Ke
     assert "jaxmagic.hooks" not in traceback
 
 
+def test_other_magics_and_commands_are_shown_as_typed(kernel: Kernel):
+    cell = "if True:\n    %precision 4\na = !echo hi\nprint?\nw = %timeit -n1 -r1 -o -q 1 + 1\n!true\n%precision"
+    kernel.run(f"%%jaxtrace -q -o typed\n{cell}")
+    source = kernel.run("print(next(each.text for each in typed.sources if 'precision' in each.text))").stdout
+    assert source.rstrip("\n") == f"%%jaxtrace -q -o typed\n{cell}"
+
+
+def test_text_that_only_looks_like_a_magic_is_left_alone(kernel: Kernel):
+    cell = """text = "get_ipython().run_line_magic('a', 'b')"\nother = [get_ipython().system('true')]"""
+    kernel.run(f"%%jaxtrace -q -o alike\n{cell}")
+    source = kernel.run("print(next(each.text for each in alike.sources if 'other' in each.text))").stdout
+    assert source.rstrip("\n") == f"%%jaxtrace -q -o alike\n{cell}"
+
+
+def test_a_cell_that_is_indented_as_a_whole_runs(kernel: Kernel):
+    outputs = kernel.run("%%jaxtrace\n    n = 3\n    for i in range(n):\n        print(i)")
+    assert outputs.stdout == "0\n1\n2\n"
+
+
+def test_a_nan_found_while_a_program_ran_is_not_called_an_error_of_tracing(kernel: Kernel):
+    shown = report(
+        kernel,
+        """
+with jax.debug_nans(True):
+    @jax.jit
+    def f(v):
+        return jnp.log(v - 1)
+    f(jnp.zeros(3))""",
+    )
+    assert "FloatingPointError while running" in shown
+
+
 def test_an_import_from_the_future_is_shown_as_typed(kernel: Kernel):
     shown = report(kernel, "# first\nfrom __future__ import annotations\nx = jnp.ones(3)\n")
     assert "  1  %%jaxtrace\n  2  # first\n  3  from __future__ import annotations\n  4  x = " in shown

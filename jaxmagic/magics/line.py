@@ -6,6 +6,13 @@ import re
 from collections.abc import Container
 
 _CALL = re.compile(r"(?:^|; )__import__\('jaxmagic\.hooks'\)\.hooks\.begin\((.+)\)\n", re.MULTILINE)
+_OF_IPYTHON = re.compile(
+    r"^(?P<before>\s*(?:[^'\"#\n]*= )?)get_ipython\(\)\."
+    r"(?P<method>run_line_magic|system|getoutput)\((?P<arguments>'.*'|\".*\")\)(?P<after>;?\s*)$",
+    re.MULTILINE,
+)
+"""A statement that IPython made of a line magic, of `!command` or of `name?`."""
+
 _COMMENT = "#: "
 """Before the magic's line where only Python may stand; other than what an editor writes to comment a line out."""
 
@@ -17,8 +24,8 @@ def call_for(magic: str, line: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """The text of a cell with its magic's line as the user wrote it, from the text that IPython compiled."""
-    return _with_line(text, "").removeprefix(_COMMENT)
+    """The text of a cell as the user wrote it, from the text that IPython compiled: our line, and other magics."""
+    return _OF_IPYTHON.sub(_special, _with_line(text, "").removeprefix(_COMMENT))
 
 
 def hide_call(file: str) -> None:
@@ -36,6 +43,24 @@ def _with_line(text: str, before: str) -> str:
     if not found[0].startswith("; "):
         return text.replace(found[0], line, 1)
     return line + text.replace(found[0], "\n", 1).removeprefix("\n")
+
+
+def _special(statement: re.Match[str]) -> str:
+    try:
+        first, *rest = ast.literal_eval(f"({statement['arguments']},)")
+    except (SyntaxError, ValueError):
+        return statement[0]
+    if statement["method"] != "run_line_magic":
+        line = f"!{first}"
+    elif first in _HELP:
+        line = f"{rest[0]}{_HELP[first]}"
+    else:
+        line = f"%{first} {rest[0]}".rstrip()
+    return f"{statement['before']}{line}{statement['after']}"
+
+
+_HELP = {"pinfo": "?", "pinfo2": "??"}
+"""Magics that a question mark after a name stands for."""
 
 
 def handed_on(cell: str, ours: Container[str]) -> str:

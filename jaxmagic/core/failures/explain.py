@@ -162,6 +162,8 @@ def _linked(frames: Sequence[Frame]) -> tuple[Frame, ...]:
 
 
 def _phase(error: BaseException, stack: Stack) -> Literal["tracing", "compiling", "running", "python"]:
+    if isinstance(error, FloatingPointError):  # of `jax_debug_nans`, which looks at values that were computed
+        return "running"
     if stack.transforms:
         return "tracing"
     if _any(stack.machinery, _COMPILING):
