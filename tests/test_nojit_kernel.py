@@ -1,7 +1,9 @@
 """`%jaxnojit` in a real ipykernel: statement, cell, and for later cells."""
 
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -73,6 +75,81 @@ def test_jit_stays_off_until_it_is_switched_on(loaded: Kernel):
     assert report_of(loaded.run("%%jaxtrace\ny = f(1.0)")).nojit is None
 
 
+def test_jit_may_stay_off_in_some_functions_only(loaded: Kernel):
+    assert loaded.run("%jaxnojit on --only f").stdout == "jit is off only in f, until `%jaxnojit off`\n"
+    assert loaded.run("%jaxnojit --only f,g on").stdout == "jit is off only in f, g, until `%jaxnojit off`\n"
+    assert loaded.run("%jaxnojit on --except f").stdout == "jit is off everywhere but in f, until `%jaxnojit off`\n"
+    assert loaded.run("y = positive(-1.0); z = f(1.0)").stdout == (
+        "jit is off everywhere but in f: positive ×1 ran in Python. `%jaxnojit off` turns it on.\n"
+    )
+    assert loaded.run("%jaxnojit off").stdout == "jit is on\n"
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+
+
+def test_later_cells_stop_at_breakpoints_and_stay_without_jit_after_an_error_and_an_interrupt(loaded: Kernel):
+    loaded.run("%jaxnojit on")
+    stopped = loaded.run(
+        "@jax.jit\ndef h(x):\n    y = x * 2\n    breakpoint()\n    return y\nh(jnp.float32(21.0))",
+        answers=["p float(y)", "c"],
+    )
+    assert "42.0" in stopped.stdout
+    assert loaded.run("positive(-1.0); 1 / 0").error == "ZeroDivisionError: division by zero"
+    assert str(loaded.run("raise KeyboardInterrupt").error).startswith("KeyboardInterrupt")
+    outputs = loaded.run("%%jaxtrace\nfloat(positive(-2.0))")
+    assert outputs.value == {"text/plain": "2.0"}
+    (shown,) = (one for one in outputs.displays if REPORT_MIME in one)
+    assert "stays off for later cells, until `%jaxnojit off`" in " ".join(shown["text/plain"].split())
+    loaded.run("%jaxnojit off")
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+
+
+def test_all_but_some_functions_run_in_python(loaded: Kernel):
+    outputs = loaded.run("%%jaxnojit --except f\nfloat(g(1.0))")
+    record = nojit_of(outputs)
+    assert record.scope == "everywhere but in f"
+    assert [each.name for each in record.functions] == ["g"]
+    assert [one.name for one in report_of(outputs).compiled] == ["f"]
+
+
+def test_a_function_of_a_module_of_the_users_is_reached(loaded: Kernel, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "import jax\n\ndef inner(x):\n    y = x * 2\n    return y\n\n@jax.jit\ndef outer(x):\n    return inner(x) + 1\n"
+    )
+    loaded.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mine")
+    outputs = loaded.run("%%jaxnojit --only mine.inner\nfloat(mine.outer(jnp.float32(20.0)))")
+    assert outputs.value == {"text/plain": "41.0"}
+    record = nojit_of(outputs)
+    assert record.unreached == ()
+    assert [(each.name, each.text) for each in record.values if each.span.line == 4] == [("y", "40.")]
+
+
+def test_the_backend_is_chosen_and_the_magic_runs_inside_and_around_others(loaded: Kernel):
+    assert report_of(loaded.run("%%jaxnojit --backend cpu:0\ny = f(1.0)")).backend == "cpu"
+    timed = loaded.run("%%time\n%%jaxnojit\nfloat(positive(-1.0))")
+    assert timed.value == {"text/plain": "1.0"}
+    assert "Wall time" in timed.stdout
+    inside = loaded.run("%%jaxnojit --only f\n%jaxnojit positive(-1.0)\nw = f(2.0)")
+    assert inside.error is None
+    reports = [unpack(msgspec.convert(one[REPORT_MIME], Payload)) for one in inside.displays if REPORT_MIME in one]
+    names = [[each.name for each in report.nojit.functions] for report in reports if report.nojit is not None]
+    assert sorted(names) == [["f"], ["positive"]]
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+
+
+def test_threads_generators_and_coroutines_run_without_jit_too(loaded: Kernel):
+    cell = (
+        "%%jaxnojit\nimport asyncio, threading\nresults = []\n"
+        "threads = [threading.Thread(target=lambda: results.append(float(positive(-1.0)))) for _ in range(3)]\n"
+        "[each.start() for each in threads]; [each.join() for each in threads]\n"
+        "async def later(x):\n    await asyncio.sleep(0.01)\n    return float(positive(x))\n"
+        "results += await asyncio.gather(later(-2.0), later(-3.0))\n"
+        "results += (float(positive(x)) for x in (-4.0, -5.0))\nresults"
+    )
+    outputs = loaded.run(cell)
+    assert outputs.value == {"text/plain": "[1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0]"}
+    assert [(each.name, each.calls) for each in nojit_of(outputs).functions] == [("positive", 7)]
+
+
 def test_a_cell_may_say_otherwise_while_jit_is_off(loaded: Kernel):
     loaded.run("%jaxnojit on")
     outputs = loaded.run("%%jaxnojit --only f\ny = f(1.0)\nz = positive(-1.0)")
@@ -102,6 +179,21 @@ def test_an_interrupt_ends_the_cell_and_jit_is_back(loaded: Kernel):
     assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
 
 
+def test_an_interrupted_comparison_leaves_the_variables_and_jit_as_they_were(loaded: Kernel):
+    loaded.run("total = 1")
+    sent = []
+
+    def interrupt(outputs: Outputs) -> None:
+        if "runs twice" in outputs.stdout and not sent:
+            time.sleep(1)
+            sent.append(loaded.interrupt())
+
+    outputs = loaded.run("%%jaxnojit --compare\ntotal = 2\nwhile True: pass", interrupt)
+    assert "interrupted in the run with jit; the run without it was not begun" in outputs.stderr
+    assert loaded.run("total").value == {"text/plain": "1"}
+    assert "TracerBoolConversionError" in str(loaded.run("positive(-1.0)").error)
+
+
 def test_the_budget_stops_between_two_lines_inside_of_a_scan(loaded: Kernel):
     cell = (
         "%%jaxnojit --budget 1\n"
@@ -119,7 +211,7 @@ def test_the_budget_stops_between_two_lines_inside_of_a_scan(loaded: Kernel):
         r"OverBudget: stopped after line \d of body, in step [\d,]+ of 1,000,000 of a scan", str(outputs.error)
     )
     assert len(outputs.traceback.splitlines()) == 1
-    assert loaded.run("before == 1 and steps > 100").value == {"text/plain": "True"}
+    assert loaded.run("before == 1 and steps > 10").value == {"text/plain": "True"}
     assert nojit_of(outputs).stopped.endswith("of 1,000,000 of a scan")
     assert report_of(outputs).state == "interrupted"
 

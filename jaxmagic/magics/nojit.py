@@ -43,9 +43,18 @@ class NoJitMagics(ReportMagics):
 
         `%%jaxnojit` on top of a cell, `%jaxnojit STATEMENT`, or `%jaxnojit on`, `off` and `status` for later cells.
         """
+        line = self._state_last(line) if cell is None else line
         if cell is None and (change := _STATES.get(self.flags(line).statement)):
             return change(self, line)
         return self.run_either(line, cell)
+
+    def _state_last(self, line: str) -> str:
+        """`on --only f` as `--only f on`: flags may stand on either side of the word."""
+        statement = self.flags(line).statement
+        word, _, flags = statement.partition(" ")
+        if word not in _STATES or not flags.lstrip().startswith("--"):
+            return line
+        return f"{line.removesuffix(statement)}{flags} {word}"
 
     def options(self, title: str, flags: argparse.Namespace) -> "Options":
         from jaxmagic.core.nojit.scope import NoJitOptions

@@ -47,6 +47,10 @@ class Watcher(Protocol):
         """Listens again in this thread, should all have been turned off: another statement of a cell begins."""
         ...
 
+    def wake(self) -> None:
+        """`rearm` for the main thread, from another one."""
+        ...
+
     def aside(self) -> AbstractContextManager[None]:
         """Around work of JAX's in which none of the user's code runs, such as lowering: nothing is watched there."""
         ...

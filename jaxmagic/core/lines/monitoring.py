@@ -77,6 +77,9 @@ class MonitoringWatcher:
                 watched.running.setdefault(id(frame), frame.f_lineno)
             frame = frame.f_back
 
+    def wake(self) -> None:
+        self.rearm()  # events are of a code object, whatever thread runs it
+
     def next_statement(self) -> None:
         pass  # code that was not met yet is always heard
 

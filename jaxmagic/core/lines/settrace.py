@@ -1,5 +1,6 @@
 """Watches frames with `sys.settrace` (Python 3.11). It belongs to one user: a debugger or coverage goes first."""
 
+import ctypes
 import dis
 import sys
 import threading
@@ -22,6 +23,7 @@ _RESTED = (
 _SUSPENDABLE = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators
 _YIELD = dis.opmap["YIELD_VALUE"]
 _RAISED = -1
+_CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class SettraceWatcher:
@@ -44,6 +46,8 @@ class SettraceWatcher:
         self._resting: set[int] = set()
         """Threads in which tracing was turned off because nothing new happened, or because the listener raised."""
         self._of_threads: Any = None
+        self._pending: Any = None
+        """Kept for as long as it may be called."""
         # Kept, so that they can be told by identity: every access to a method makes another object.
         self._trace = self._called
         self._trace_frame = self._happened
@@ -79,6 +83,11 @@ class SettraceWatcher:
         for watched in self._codes.values():
             watched.quiet.clear()
         self._wake()
+
+    def wake(self) -> None:
+        # Only a thread itself can begin to trace. This has the main thread call us between two of its instructions.
+        self._pending = _CALL(lambda _: self.rearm() or 0)
+        ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
 
     def next_statement(self) -> None:
         if self._on:

@@ -1,5 +1,7 @@
 """A polite stop: when the time is up, the cell ends between two lines, with everything it has stored so far."""
 
+import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -13,6 +15,18 @@ class OverBudget(Deliberate):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the stop was asked for, so no stack is needed to understand it."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def alarm(seconds: float, wake: Callable[[], None]) -> Callable[[], None]:
+    """Calls `wake` when the time is up: in a loop without operations of JAX, lines have become silent by then.
+
+    Returns:
+        What takes the alarm back.
+    """
+    timer = threading.Timer(seconds + 0.01, wake)
+    timer.daemon = True
+    timer.start()
+    return timer.cancel
 
 
 class Budget:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.frames import Listener, Watcher
-from jaxmagic.core.nojit.budget import Budget
+from jaxmagic.core.nojit.budget import Budget, alarm
 from jaxmagic.core.nojit.lasting import Lasting
 from jaxmagic.core.nojit.ledger import Ledger
 from jaxmagic.core.nojit.reached import Reached
@@ -67,9 +67,11 @@ class Experiment:
         if Lasting.current is not None:
             self._undo.enter_context(Lasting.current.suspended())
         self._watcher = watcher
-        self._steps.start()
         self._undo.callback(self._switch.stop)
         self._switch.start()
+        if self._options.budget is not None:
+            self._undo.callback(alarm(self._options.budget, watcher.wake))
+        self._steps.start()
 
     def stop(self) -> None:
         self._undo.close()
