@@ -2,12 +2,12 @@
 
 import base64
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from jaxmagic.core.programs.trimming import shortened_listing, trimmed
-from jaxmagic.records import PROTOCOL, Compiled, Listing, Payload, Report, Trace
+from jaxmagic.records import PROTOCOL, Compiled, Listing, Payload, Report, TapEvent, TapSeries, Trace
 
 MOST_BYTES = 600_000
 """Of the payload. With the static page and the text, a saved output stays below 1 MB."""
@@ -50,15 +50,41 @@ def _pack(report: Report) -> str:
 
 def _smaller(report: Report) -> Iterator[tuple[str, Report]]:
     """Ever smaller reports, each with what it lacks."""
-    yield "programs of library functions", _with_traces(report, lambda trace: trace)
-    for text, equations in ((100_000, 20_000), (20_000, 5_000), (5_000, 1_000), (0, 200), (0, 0)):
-        what = f"what programs have beyond {text:,} characters of HLO and {equations:,} equations each"
-        yield what, _with_traces(report, _cut(text, equations))
+    if report.compiled:
+        yield "programs of library functions", _with_traces(report, lambda trace: trace)
+        for text, equations in ((100_000, 20_000), (20_000, 5_000), (5_000, 1_000), (0, 200), (0, 0)):
+            what = f"what programs have beyond {text:,} characters of HLO and {equations:,} equations each"
+            yield what, _with_traces(report, _cut(text, equations))
+    for numbers, events in ((50_000, 100_000), (20_000, 20_000), (5_000, 5_000), (0, 2_000)) if report.taps else ():
+        what = f"tapped arrays beyond {numbers:,} numbers in all, and tapped events beyond {events:,}"
+        yield what, msgspec.structs.replace(_with_traces(report, _cut(0, 0)), taps=_fewer(report.taps, numbers, events))
     few = msgspec.structs.replace(_without_jit(report), compiled=report.compiled[:100], hints=report.hints[:2_000])
-    bare = msgspec.structs.replace(few, printed=report.printed[:200], taps=())
+    bare = msgspec.structs.replace(few, printed=report.printed[:200], taps=_fewer(report.taps[:200], 0, 2_000))
     said = "all programs, functions past 100, hints past 2,000, prints past 200"
+    said += ", tapped values past 200, tapped events past 2,000" if report.taps else ""
     said += ", values of lines past 1,000, names compared past 500" if report.nojit is not None else ""
     yield said, _with_traces(bare, _cut(0, 0))
+
+
+def _fewer(taps: tuple[TapSeries, ...], numbers: int, events: int) -> tuple[TapSeries, ...]:
+    """Evenly spaced events of each series, the last and the first alert among them, and some of these with a value."""
+
+    def fewer(series: TapSeries) -> TapSeries:
+        chosen = {event.number for event in _spaced(series.events, max(1, events // len(taps)))}
+        chosen |= {event.number for event in [e for e in series.events if e.alert][:1]}
+        kept = [event for event in series.events if event.number in chosen]
+        size = max((event.summary.count for event in kept if event.summary), default=1)
+        whole = {event.number for event in _spaced(kept, numbers // len(taps) // max(1, size))}
+        bare = (e if e.number in whole or size == 1 else msgspec.structs.replace(e, value=None) for e in kept)
+        return msgspec.structs.replace(series, events=tuple(bare), dropped=series.total - len(kept))
+
+    return tuple(map(fewer, taps))
+
+
+def _spaced(events: Sequence[TapEvent], most: int) -> Sequence[TapEvent]:
+    if len(events) <= most:
+        return events
+    return events[::-1][:: -(-len(events) // most)][::-1] if most else ()
 
 
 def _without_jit(report: Report) -> Report:

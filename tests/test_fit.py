@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 import pytest
 
-from jaxmagic.fit import payload, unpack
-from jaxmagic.records import Hint, Report, Span
+from jaxmagic.fit import MOST_BYTES, payload, unpack
+from jaxmagic.records import Aval, Hint, Report, Span, Summary, TapEvent, TapSeries, Versions
 
 Sample = Callable[[str], Report]
 
@@ -73,3 +74,32 @@ def test_another_protocol_is_an_error_that_names_both_versions(sample: Sample):
     saved = msgspec.structs.replace(payload(sample("empty")), protocol=99, version="9.9")
     with pytest.raises(ValueError, match=r"jaxmagic 9\.9 \(protocol 99\); this jaxmagic reads protocol 1"):
         unpack(saved)
+
+
+def many_taps(series: int, events: int, size: int) -> Report:
+    random = np.random.default_rng(0)
+
+    def event(step: int) -> TapEvent:
+        value = random.normal(size=size)
+        summary = Summary(size, float(value.min()), float(value.max()), float(value.mean()), float(value.std()))
+        return TapEvent(number=step, step=step, loop=(step,), summary=summary, value=value.tolist())
+
+    taps = tuple(
+        TapSeries(f"y{n}", "f", None, Aval((size,), "float32"), False, tuple(map(event, range(events))), events)
+        for n in range(series)
+    )
+    return Report("jaxtap", "finished", "%%jaxtap", Versions("0", "0", "0", "0"), taps=taps)
+
+
+@pytest.mark.parametrize(("series", "events", "size"), [(4, 60, 768), (1, 4_000, 16), (100, 300, 50), (600, 30, 4)])
+def test_of_many_tapped_values_every_series_keeps_its_curve_and_its_last_value(series: int, events: int, size: int):
+    packed = payload(many_taps(series, events, size))
+    assert len(packed.report) <= MOST_BYTES
+    saved = unpack(packed)
+    assert len(saved.taps) >= min(series, 200)
+    for one in saved.taps:
+        assert one.events[-1].step == events - 1
+        assert len(one.events) >= min(events, 8)
+        assert (one.total, one.dropped) == (events, events - len(one.events))
+    assert saved.taps[0].events[-1].value is not None
+    assert "tapped" in saved.limits[-1]

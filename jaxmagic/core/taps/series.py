@@ -92,7 +92,8 @@ class Series:
     def record(self, elements: int) -> TapSeries:
         """The record of this series, with the values of as many evenly spaced events as hold `elements` numbers."""
         stride = max(1, -(-len(self) * self.size // max(1, elements)))
-        return self.recorded(lambda count: (np.arange(count) % stride == 0) & (self.size <= elements))
+        # The last event is the one that is looked at first.
+        return self.recorded(lambda count: (np.arange(count)[::-1] % stride == 0) & (self.size <= elements))
 
     def recorded(self, whole: Callable[[int], np.ndarray]) -> TapSeries:
         """The record of this series; `whole` says for each of so many kept events whether its value goes into it."""

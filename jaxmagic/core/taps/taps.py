@@ -265,8 +265,8 @@ class Taps:
             sys.settrace(tracer)
 
     def _note_unanswered(self) -> None:
-        for each in (self._gate, *self._marks):
-            for kind, why in each.unanswered.items() if each is not None else ():
+        for each in (*self._marks, *([self._gate] if self._gate else [])):
+            for kind, why in each.unanswered.items():
                 self._limits.add(f"{each.text!r} has no answer for {kind}, so it never holds for it ({why})")
 
     def _alarms(self) -> int:
