@@ -44,6 +44,9 @@ def predict(params, x):
 jax.jit(predict)(params, x)"""
 EMPTY = "%%jaxtrace\n"
 WITHOUT_JAX = "%%jaxtrace\ntotal = sum(range(10))\ntotal"
+TAPPED = """%%jaxtap value hidden grads['w2'] --alert "jnp.all(x < 0.02)"
+for i in range(60):
+    params, value = step(params, x, y)"""
 WAITING = """%%jaxtrace
 import threading
 params, value = step(params, x, y)
@@ -61,6 +64,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=executable, args=list(CHROMIUM_FLAGS))
         lab = Lab(new_page(browser), address, notebooks)
         picture_tabs(lab)
+        picture_taps(lab)
         picture_states(lab)
         browser.close()
 
@@ -87,6 +91,23 @@ def picture_tabs(lab: Lab) -> None:
     lab.shut_down_kernels()
     again = lab.reopen(notebook.file)
     take(again, 1, "reopened")
+
+
+def picture_taps(lab: Lab) -> None:
+    """What came ashore, in both themes and both widths."""
+    notebook = lab.open(SETUP, FINISHED, TAPPED, name="taps")
+    for index in range(3):
+        notebook.run(index)
+    panel = notebook.panel(2)
+    panel.get_by_role("tab", name="Transfer").click()
+    panel.get_by_role("button", name="grads['w2']", exact=True).click()
+    for theme, name in THEMES.items():
+        lab.theme(name)
+        for width in WIDTHS:
+            lab.page.set_viewport_size({"width": width, "height": HEIGHT})
+            take(notebook, 2, f"transfer-{theme}-{width}")
+    lab.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
+    lab.theme(THEMES["light"])
 
 
 def picture_states(lab: Lab) -> None:

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eventAt, lanesOf, seriesKey } from "../src/index/series";
+import { eventAt, gridOf, lanesOf, seriesKey, statisticsOf, turnsOf } from "../src/index/series";
 import type { Report, TapEvent, TapSeries } from "../src/protocol";
 import { recorded } from "./records";
 import { button, click, renderPanel, texts, type } from "./render";
@@ -92,4 +92,47 @@ describe("the lanes of a vmapped scalar", () => {
   test("are none where only some arrays were kept", () => {
     expect(lanesOf({ ...lanes, events: loss.events })).toBeNull();
   });
+});
+
+describe("nested loops", () => {
+  const loops = [0, 1, 2].flatMap(outer => [0, 1].map(inner => [outer, inner]));
+  const events = loops.map((loop, at) => ({ ...(loss.events[0] as TapEvent), number: at, step: at, loop }));
+  const nested = { ...loss, events, total: events.length };
+
+  test("have a slider of the outermost, which goes to the first event of a turn", async () => {
+    const root = await renderPanel(tapped(nested), { tab: "transfer" });
+    const slider = root.querySelector('input[aria-label="Outer loop"]') as HTMLInputElement;
+    expect([slider.max, slider.value]).toEqual(["2", "2"]);
+    await type(slider, "1");
+    expect(root.querySelector(".event")?.textContent).toContain("event 2 · iteration 1, 0");
+  });
+
+  test("have none where there is one loop", () => {
+    expect(turnsOf(loss)).toEqual([]);
+    expect(turnsOf(nested)).toEqual([
+      { turn: 0, at: 0 },
+      { turn: 1, at: 2 },
+      { turn: 2, at: 4 },
+    ]);
+  });
+});
+
+describe("complex numbers", () => {
+  test("are pictured by their magnitude", () => {
+    const event = { ...(loss.events[0] as TapEvent), value: [[[3, 4]], [["nan", 0]]] };
+    expect(gridOf(event, true)).toEqual({ rows: 2, columns: 1, data: Float64Array.from([5, Number.NaN]) });
+  });
+
+  test("alone are spelled out", async () => {
+    const complex = { ...loss, aval: { ...loss.aval, dtype: "complex64" } };
+    const events = loss.events.map(event => ({ ...event, value: [1.5, -2] }));
+    const root = await renderPanel(tapped({ ...complex, events }), { tab: "transfer" });
+    expect(root.querySelector(".scalar code")?.textContent).toBe("1.5, -2");
+  });
+});
+
+test("what no event has is not offered as a statistic", () => {
+  expect(statisticsOf(loss)).toEqual(["mean"]);
+  const sick = loss.events.map(event => ({ ...event, summary: { ...event.summary, nan: 1 } })) as TapEvent[];
+  expect(statisticsOf({ ...loss, events: sick })).toEqual(["mean", "nan"]);
 });

@@ -57,7 +57,11 @@ interface ChartProps {
 
 const CHART = { width: 640, height: 150 };
 
-export function Chart({ values, band, others = [], at, label, choose }: ChartProps) {
+/** A band so much wider than the curve would leave of it a straight line. */
+const WIDEST = 12;
+
+export function Chart({ values, band: around, others = [], at, label, choose }: ChartProps) {
+  const band = around && fits(rangeOf(values), rangeOf([...around.low, ...around.high])) ? around : null;
   const range = rangeOf([...values, ...(band ? [...band.low, ...band.high] : []), ...others.flat()]);
   const x = xOf(at, values.length, CHART);
   const click = (event: MouseEvent): void => {
@@ -88,6 +92,10 @@ export function Chart({ values, band, others = [], at, label, choose }: ChartPro
       </svg>
     </figure>
   );
+}
+
+function fits(curve: Range, band: Range): boolean {
+  return curve.high === curve.low || band.high - band.low <= WIDEST * (curve.high - curve.low);
 }
 
 function Lines({ values, box, range }: { values: Values; box: Box; range: Range }) {

@@ -39,14 +39,26 @@ export interface Grid {
   readonly data: Float64Array;
 }
 
+/** Whether values are pairs of a real and an imaginary part, of which pictures show the magnitude. */
+export function isComplex({ aval }: TapSeries): boolean {
+  return aval.dtype.startsWith("complex");
+}
+
 /** The value of an event as a grid; null where it was not kept or is a scalar. */
-export function gridOf({ value }: TapEvent): Grid | null {
+export function gridOf({ value }: TapEvent, complex = false): Grid | null {
   if (!Array.isArray(value)) return null;
-  const data: number[] = [];
-  flatten(value, data);
-  const columns = lastAxis(value);
+  const numbers: number[] = [];
+  flatten(value, numbers);
+  const data = complex ? magnitudes(numbers) : numbers;
+  const columns = lastAxis(value, complex ? 1 : 0);
   if (!data.length || !columns) return null;
   return { rows: Math.ceil(data.length / columns), columns, data: Float64Array.from(data) };
+}
+
+function magnitudes(pairs: readonly number[]): number[] {
+  return Array.from({ length: pairs.length / 2 }, (_, at) =>
+    Math.hypot(pairs[2 * at] ?? Number.NaN, pairs[2 * at + 1] ?? Number.NaN),
+  );
 }
 
 function flatten(value: unknown, into: number[]): void {
@@ -54,8 +66,11 @@ function flatten(value: unknown, into: number[]): void {
   else into.push(toNumber(value));
 }
 
-function lastAxis(value: readonly unknown[]): number {
-  return Array.isArray(value[0]) ? lastAxis(value[0]) : value.length;
+/** Length of the last axis but `inner` more; 1 where there is none left. */
+function lastAxis(value: readonly unknown[], inner: number): number {
+  const sizes: number[] = [];
+  for (let part: unknown = value; Array.isArray(part); part = part[0]) sizes.push(part.length);
+  return sizes.at(-1 - inner) ?? 1;
 }
 
 const SPELLED: Readonly<Record<string, number>> = {
@@ -73,9 +88,10 @@ export function toNumber(value: unknown): number {
 const MOST_LANES = 64;
 
 /** What each lane of a vmapped scalar had over the events; null where the values were not kept, or are no scalars. */
-export function lanesOf({ aval, events }: TapSeries): readonly (readonly (number | null)[])[] | null {
+export function lanesOf(series: TapSeries): readonly (readonly (number | null)[])[] | null {
+  const { aval, events } = series;
   const count = Math.max(0, ...events.map(event => event.lanes.reduce((all, size) => all * size, 1)));
-  const grids = events.map(gridOf);
+  const grids = events.map(event => gridOf(event, isComplex(series)));
   const known = grids.filter(Boolean).length;
   if (aval.shape.length || count < 2 || count > MOST_LANES || known * 2 < events.length) return null;
   // What a lane holds that is not running is not used.
@@ -99,8 +115,17 @@ export function placeOf(event: TapEvent): string {
 /** Statistics worth offering: those that some event has. */
 export function statisticsOf(series: TapSeries): readonly Statistic[] {
   const scalar = series.events.every(event => (event.summary?.count ?? 0) <= 1);
-  return STATISTICS.filter(
-    which =>
-      (which === "mean" || !scalar || which === "nan") && series.events.some(event => statistic(event, which) !== null),
-  );
+  const known = STATISTICS.filter(which => series.events.some(event => statistic(event, which) !== null));
+  const sick = series.events.some(isSick);
+  return known.filter(which => (which === "nan" ? sick : which === "mean" || !scalar));
+}
+
+/** The first event of each turn of the outermost of several loops; empty where there are not several, or one turn. */
+export function turnsOf({ events }: TapSeries): readonly { readonly turn: number; readonly at: number }[] {
+  const turns: { turn: number; at: number }[] = [];
+  for (const [at, { loop }] of events.entries()) {
+    const [turn] = loop;
+    if (turn !== undefined && loop.length > 1 && turns.at(-1)?.turn !== turn) turns.push({ turn, at });
+  }
+  return turns.length > 1 ? turns : [];
 }

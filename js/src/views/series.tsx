@@ -7,6 +7,7 @@ import { save, seriesCsv } from "../export";
 import {
   eventAt,
   gridOf,
+  isComplex,
   isSick,
   lanesOf,
   placeOf,
@@ -14,6 +15,7 @@ import {
   seriesKey,
   statistic,
   statisticsOf,
+  turnsOf,
 } from "../index/series";
 import type { TapEvent, TapSeries } from "../protocol";
 import { label, number, plural, seconds } from "../text";
@@ -39,11 +41,12 @@ export function SeriesView({ series, shown }: { series: TapSeries; shown: Shown 
         <button type="button" class="small" onClick={() => save("series.csv", "text/csv", seriesCsv(series))}>
           CSV
         </button>
-        <StatisticChoice series={series} which={which} choose={setWhich} />
+        {events.length > 1 && <StatisticChoice series={series} which={which} choose={setWhich} />}
       </h3>
       {events.length > 1 && <Curve series={series} which={which} at={at} choose={choose} />}
       {events.length > 1 && <Scrubber events={events} at={at} choose={choose} />}
-      {event && <EventView event={event} name={series.name} />}
+      <Turns series={series} at={at} choose={choose} />
+      {event && <EventView event={event} series={series} />}
       <p class="facts quiet">{remarks.filter(Boolean).join(" · ")}</p>
     </section>
   );
@@ -123,8 +126,30 @@ function Scrubber({
   );
 }
 
-function EventView({ event, name }: { event: TapEvent; name: string }) {
-  const grid = useMemo(() => gridOf(event), [event]);
+/** Of nested loops the outermost has a slider of its own, which goes to the first event of a turn. */
+function Turns({ series, at, choose }: { series: TapSeries; at: number; choose: (at: number | null) => void }) {
+  const turns = useMemo(() => turnsOf(series), [series]);
+  if (!turns.length) return null;
+  const chosen = Math.max(0, turns.filter(turn => turn.at <= at).length - 1);
+  return (
+    <div class="scrubber">
+      <input
+        type="range"
+        min={0}
+        max={turns.length - 1}
+        value={chosen}
+        aria-label="Outer loop"
+        aria-valuetext={`iteration ${turns[chosen]?.turn}`}
+        onInput={event => choose(turns[Number(event.currentTarget.value)]?.at ?? null)}
+      />
+      <span class="quiet">outer loop: {turns[chosen]?.turn}</span>
+    </div>
+  );
+}
+
+function EventView({ event, series }: { event: TapEvent; series: TapSeries }) {
+  const grid = useMemo(() => gridOf(event, isComplex(series)), [event, series]);
+  const { name } = series;
   const { summary } = event;
   return (
     <div class="event">
@@ -139,7 +164,10 @@ function EventView({ event, name }: { event: TapEvent; name: string }) {
         )}
         {event.alert && <span class="sick">▲ alert</span>}
       </p>
-      {!grid && event.value !== null && !Array.isArray(event.value) && (
+      {series.events.length > 1 && !grid && event.value === null && summary && summary.count > 1 && (
+        <p class="facts quiet">Only the statistics of this event were kept.</p>
+      )}
+      {event.value !== null && (!grid || grid.data.length === 1) && (
         <p class="scalar">
           <code title={String(event.value)}>{scalar(event.value)}</code>
         </p>
@@ -156,6 +184,7 @@ function EventView({ event, name }: { event: TapEvent; name: string }) {
 }
 
 function scalar(value: unknown): string {
+  if (Array.isArray(value)) return label(value.flat(9).map(scalar).join(", "), 60);
   return typeof value === "number" ? number(value) : label(String(value), 60);
 }
 
