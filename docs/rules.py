@@ -28,6 +28,7 @@ from jaxmagic.records import Finding
 HERE = Path(__file__).parent
 FOLDER = HERE / "rules"
 EXAMPLES = HERE / "examples"
+TESTS = HERE.parent / "tests"
 _WATCHED = re.compile(r"# %%jaxtap --when (\w+)\n")
 """The first line of an example that is to be run under that magic instead of `%%jaxtrace`."""
 
@@ -157,17 +158,28 @@ def table(known: tuple[RuleInfo, ...]) -> str:
         "",
         "What jaxmagic recognises, by kind of fault. `jaxmagic.rules()` gives the same list. An *error* explains an "
         "exception; a *wrong-result* and a *slow* are found in cells that end well; a *note* may be just as you want "
-        "it. Written by `docs/rules.py`.",
+        "it. *Programs* are the example on the rule's page, and the tests with programs in other dress: those "
+        "that have the fault, with the fix applied and run, and those that come close and must stay silent. Written by "
+        "`docs/rules.py`.",
         "",
-        "| kind | rule | severity | what it reports |",
-        "|---|---|---|---|",
+        "| kind | rule | severity | what it reports | programs |",
+        "|---|---|---|---|---|",
     ]
     kinds = list(dict.fromkeys(_KINDS.values()))
     ordered = sorted(known, key=lambda rule: kinds.index(_KINDS[rule.family]))
     lines += [
-        f"| {_KINDS[rule.family]} | [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.summary} |" for rule in ordered
+        f"| {_KINDS[rule.family]} | [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.summary} | {_programs(rule)} |"
+        for rule in ordered
     ]
     return "\n".join([*lines, ""])
+
+
+def _programs(rule: RuleInfo) -> str:
+    """Links to the example of a rule and to the tests that run programs with and without the fault."""
+    told = re.compile(rf"[\"']{rule.id}[\"']")
+    found = [path for path in sorted(TESTS.rglob("test_*.py")) if told.search(path.read_text(encoding="utf-8"))]
+    tests = [f"[{path.stem.removeprefix('test_')}](../../{path.relative_to(HERE.parent).as_posix()})" for path in found]
+    return ", ".join([f"[example](../examples/{rule.id}.py)", *tests])
 
 
 def pages() -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Random keys used twice, by functions of the user's too, or captured; and all the ways of using them once."""
 
 import pytest
+from failing_cells import failed
 from observed_cells import watched
 
 IMPORTS = "import jax, jax.numpy as jnp\n"
@@ -197,3 +198,22 @@ def test_a_new_key_that_nobody_takes_is_bound(name: str):
     cell = watched(IMPORTS + f"key = jax.random.key(0)\njax.random.{name}\nout = jax.random.normal(key)")
     assert cell.rules == ["key-dropped"]
     assert cell.fixed("key-dropped").rules == []
+
+
+CHECKED = [
+    "with jax.debug_key_reuse(True):\n    key = jax.random.key(0)\n    w = jax.random.normal(key, (3,))\n"
+    "    out = jax.random.normal(key, (3,))",
+    "def draw(rng):\n    a = jax.random.uniform(rng)\n    return a + jax.random.normal(rng)\n"
+    "with jax.debug_key_reuse(True):\n    out = draw(jax.random.key(0))",
+    "class Net:\n    def __init__(self, key):\n        self.w = jax.random.normal(key, (2,))\n"
+    "        self.b = jax.random.normal(key, (1,))\n"
+    "with jax.debug_key_reuse(True):\n    out = Net(jax.random.key(0)).b",
+]
+
+
+@pytest.mark.parametrize("body", CHECKED)
+def test_a_key_that_jax_refuses_is_split_before_its_first_use(body: str):
+    failure = failed(IMPORTS + body)
+    assert failure.finding.rule == "key-used-twice"
+    assert "first use: jax.random." in failure.evidence
+    assert "out" in failure.fixed().namespace
