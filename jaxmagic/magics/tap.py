@@ -21,7 +21,11 @@ class TapMagics(ReportMagics):
     @magic_arguments()
     @argument("names", nargs="*", help="loss, f.y, model.*, params['w1']; none: every array of your functions")
     @argument("--grad", action="store_true", help="also the gradients with respect to these values")
-    @argument("--when", metavar="COND", help="only values for which it holds: nan, inf, or an expression in jnp over x")
+    @argument(
+        "--when",
+        metavar="COND",
+        help="only values for which it holds: nan, inf (and where they came from), or an expression in jnp over x",
+    )
     @argument("--stop-when", metavar="COND", help="stop the program at the first value for which it holds")
     @argument("--alert", metavar="COND", help="mark values for which it holds")
     @argument("--every", type=int, default=1, metavar="N", help="only every Nth value")

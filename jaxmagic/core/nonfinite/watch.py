@@ -123,7 +123,8 @@ class Watch:
         self._undo = ExitStack()
 
     def start(self) -> None:
-        for key, hook in (("call_impl", self._run), ("fast_path", self._fast_path)):
+        hooks = {"call_impl": self._run, "fast_path": self._fast_path, "compiled_call": self._call_compiled}
+        for key, hook in hooks.items():
             self._undo.enter_context(wrapped(key, hook))
         jax_internals.forget_dispatch()
 
@@ -138,6 +139,11 @@ class Watch:
 
     def _fast_path(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
         return inner(*args, **kwargs) if is_aside() else None
+
+    def _call_compiled(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        self.limits.add("calls of functions compiled ahead of time: not watched for NaN")
+        return inner(*args, **kwargs)
 
     def _run(self, inner: Any, *args: Any, **params: Any) -> Any:
         __tracebackhide__ = True

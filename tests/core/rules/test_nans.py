@@ -69,6 +69,11 @@ SILENT = {
         for i in range(3):
             params, state, value = step(params, state, jnp.ones((2, 3)))
         """,
+    "a solver": """\
+        import diffrax
+        term, steps = diffrax.ODETerm(lambda t, y, _: -y), diffrax.PIDController(rtol=1e-4, atol=1e-6)
+        out = diffrax.diffeqsolve(term, diffrax.Tsit5(), 0.0, 1.0, 0.1, jnp.ones(2), stepsize_controller=steps).ys
+        """,
     "double where": """\
         def f(x):
             safe = jnp.where(x > 0, x, 1.0)
@@ -144,6 +149,25 @@ def test_a_nan_in_the_data_is_no_fault_of_the_cell():
     found = seen(IMPORTS + "data = jnp.array([1.0, jnp.nan])", "out = jax.jit(lambda x: jnp.log(x).sum())(data)")
     assert (found.finding.rule, found.finding.severity) == ("nan-given", "note")
     assert "1 NaN in f32[2], the first at [1]" in found.evidence
+
+
+def test_what_is_not_watched_is_said():
+    found = seen(IMPORTS + "log = jax.jit(jnp.log).lower(jnp.ones(2)).compile()", "out = log(-jnp.ones(2))")
+    assert found.findings == []
+    assert found.report.limits == ("calls of functions compiled ahead of time: not watched for NaN",)
+
+
+def test_cotangents_may_be_tapped_as_well():
+    cell = """\
+    def f(x):
+        y = x - 1.0
+        return jnp.sqrt(y).sum()
+    out = jax.jit(jax.vmap(jax.grad(f)))(jnp.array([[3.0, 2.0], [1.0, 2.0]]))
+    """
+    found = seen(IMPORTS, cell, when="inf", grad=True)
+    assert (found.finding.rule, found.marked) == ("infinity-made", "jnp.sqrt(y)")
+    assert "the gradient is infinite" in found.finding.title
+    assert any(series.gradient for series in found.report.taps)
 
 
 def test_nothing_is_watched_without_being_asked_for():
