@@ -56,6 +56,8 @@ _KINDS = {
     "nans": "Numbers",
     "precision": "Numbers",
     "layers": "Shapes",
+    "trees": "Shapes",
+    "operands": "Shapes",
     "shapes": "Shapes",
     "broadcasting": "Shapes",
     "bounds": "Indices and updates",

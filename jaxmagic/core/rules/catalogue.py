@@ -57,6 +57,8 @@ FAMILIES = (
     "nonfinite",
     "nans",
     "layers",
+    "trees",
+    "operands",
     "shapes",
     "frozen",
     "dropped",

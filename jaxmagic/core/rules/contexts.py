@@ -65,7 +65,8 @@ class Failing:
         return re.search(pattern, self.message, re.DOTALL)
 
     def text(self, node: ast.AST) -> str:
-        return self.site.text(node)
+        """The source of a node; the code of one that isn't written there, such as an element of a list by name."""
+        return ast.unparse(node) if getattr(node, "made_up", False) else self.site.text(node)
 
     @cached_property
     def received(self) -> dict[ast.expr, Any]:

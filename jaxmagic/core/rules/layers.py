@@ -36,7 +36,8 @@ def layer_input(failing: Failing) -> Cause | None:
     return Cause(
         title=f"layer {layer} got {taken}" + (f", but takes {wanted} features" if wanted else ""),
         explanation=f"Its parameters are {layer.described() or 'not made yet'}; the input is {taken}.{batch}",
-        evidence=shape_evidence(failing, [part for part, _ in arrays_in(failing)]),
+        evidence=shape_evidence(failing, [part for part, _ in arrays_in(failing)])
+        or (Evidence(f"input: {taken}"), Evidence(f"parameters: {layer.described()}")),
         fix=fix,
         replaces=failing.span,
     )

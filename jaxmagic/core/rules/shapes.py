@@ -29,16 +29,24 @@ def matmul_shapes(failing: Failing) -> Cause | None:
     """
     label = failing.says(r"Size of label '(\w)' for operand (\d+) \((\d+)\) does not match previous terms \((\d+)\)")
     match = failing.says(r"contracting dimensions to have the same shape, got \((\d+).*?\) and \((\d+)")
+    count = failing.says(
+        r"Einstein sum subscript '(\w+)' does not contain the correct number of indices for operand (\d)"
+    )
+    batch = failing.says(r"Incompatible (?:types|shapes) for matmul arguments")
+    if count:
+        return _subscripts(failing, count[1], int(count[2]))
+    if batch:
+        return _batches(failing)
     if not (match or label):
         return None
     arrays = arrays_in(failing)
     nodes = [part for part, _ in arrays]
     spelled = f"`{failing.text(failing.node)}`" if failing.node is not None else "the product"
     if label:
+        sizes = _sizes_of(failing, label[1], arrays) or f"{label[4]} in one operand and {label[3]} in another"
         return Cause(
-            title=f"{spelled}: axis {label[1]} is {label[4]} in one operand and {label[3]} in another",
-            explanation=f"One letter of an einsum stands for one size. Operand {label[2]} has {label[3]} where an "
-            f"earlier one has {label[4]}.",
+            title=f"{spelled}: axis {label[1]} is {sizes}",
+            explanation="One letter of an einsum stands for one size.",
             evidence=shape_evidence(failing, nodes),
         )
     assert match is not None
@@ -51,6 +59,46 @@ def matmul_shapes(failing: Failing) -> Cause | None:
         evidence=shape_evidence(failing, nodes),
         fix=fix,
         replaces=failing.span,
+    )
+
+
+def _sizes_of(failing: Failing, letter: str, arrays: list[tuple[ast.expr, Aval]]) -> str:
+    """`7 in `w` and 6 in `v``: from the subscripts, as JAX counts its operands in another order."""
+    node = failing.node
+    pattern = node.args[0].value if isinstance(node, ast.Call) and isinstance(node.args[0], ast.Constant) else ""
+    terms = str(pattern).replace(" ", "").partition("->")[0].split(",")
+    if len(terms) != len(arrays) or "." in str(pattern):
+        return ""
+    found = [
+        f"{aval.shape[term.index(letter)]} in `{failing.text(part)}`"
+        for term, (part, aval) in zip(terms, arrays, strict=True)
+        if letter in term and len(term) == len(aval.shape)
+    ]
+    return " and ".join(found)
+
+
+def _subscripts(failing: Failing, term: str, operand: int) -> Cause:
+    arrays = arrays_in(failing)
+    shown = failing.shown(arrays[operand][0]) if operand < len(arrays) else "the operand"
+    axes = len(arrays[operand][1].shape) if operand < len(arrays) else "another number of"
+    return Cause(
+        title=f"einsum: `{term}` has {len(term)} letters, but {shown} has {axes} axes",
+        explanation="Each axis of an operand has one letter in its subscript; `...` stands for any further axes.",
+        evidence=shape_evidence(failing, [part for part, _ in arrays]),
+    )
+
+
+def _batches(failing: Failing) -> Cause:
+    arrays = arrays_in(failing)
+    leading = " and ".join(str(aval.shape[:-2]) for _, aval in arrays[:2]) or "the leading axes"
+    shown = " and ".join(failing.shown(part) for part, _ in arrays) or "the operands"
+    return Cause(
+        title=f"`{failing.text(failing.node)}`: the leading axes {leading} can't be combined"
+        if failing.node is not None
+        else "the leading axes of a product can't be combined",
+        explanation=f"A product of {shown} multiplies matrix by matrix along the axes before the last two; those must "
+        "be equal, or one of them 1.",
+        evidence=shape_evidence(failing, [part for part, _ in arrays]),
     )
 
 
@@ -72,7 +120,8 @@ def _transposed(failing: Failing) -> tuple[str, str]:
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)):
         return "", ""
     left, right = failing.aval(node.left), failing.aval(node.right)
-    if left is None or right is None:
+    looped = any(isinstance(outer, ast.For | ast.While) for outer in failing.site.around)
+    if left is None or right is None or looped:  # in a loop, the passes before were right as they stand
         return "", ""
     for side, aval in ((node.right, right), (node.left, left)):
         if len(aval.shape) != 2:
@@ -103,6 +152,8 @@ def broadcast_shapes(failing: Failing) -> Cause | None:
     """
     if not failing.says(r"[Ii]ncompatible (?:shapes|types) for broadcasting"):
         return None
+    if (place := _place(failing)) is not None:
+        return place
     arrays = arrays_in(failing)
     nodes = [part for part, _ in arrays]
     shapes = [aval.shape for _, aval in arrays] or _said(failing.message)
@@ -118,6 +169,23 @@ def broadcast_shapes(failing: Failing) -> Cause | None:
         evidence=shape_evidence(failing, nodes),
         fix=fix,
         replaces=failing.span,
+    )
+
+
+def _place(failing: Failing) -> Cause | None:
+    """`x.at[i].set(v)` where `v` has another shape than the place it is to be put into."""
+    match failing.node:
+        case ast.Call(func=ast.Attribute(value=ast.Subscript(value=ast.Attribute(attr="at", value=array))), args=[new]):
+            sizes = _said(failing.message)[-1:]
+        case _:
+            return None
+    typed = re.findall(r"\w+\[([\d,]*)\]", failing.message)
+    size = str(tuple(map(int, filter(None, typed[-1].split(","))))) if typed else str(sizes[0]) if sizes else "another"
+    return Cause(
+        title=f"{failing.shown(new)} does not fit its place in {failing.shown(array)}, which has shape {size}",
+        explanation="What an index selects is replaced by an array of its shape, or by one that is repeated along axes "
+        "of size 1.",
+        evidence=shape_evidence(failing, [array, new]),
     )
 
 
@@ -137,22 +205,43 @@ def _clash(shapes: list[tuple[int | str, ...]]) -> tuple[int, int | str, int | s
 def _broadcast_fix(failing: Failing) -> str:
     """One operand with a new axis, or transposed, so that the other's shape is kept."""
     node = failing.node
+    if isinstance(node, ast.Call):
+        return _chosen_fix(failing, node)
     if not isinstance(node, ast.BinOp):
         return ""
     left, right = failing.aval(node.left), failing.aval(node.right)
     if left is None or right is None:
         return ""
     for side, aval, other in ((node.right, right, left), (node.left, left, right)):
-        for spelled, shape in _forms(failing, side, aval):
+        for spelled, shape in _forms(failing, side, aval, other.shape):
             if _fits(shape, other.shape):
                 return text(replaced(node, side, ast.parse(spelled, mode="eval").body))
     return ""
 
 
-def _forms(failing: Failing, side: ast.expr, aval: Aval) -> list[tuple[str, tuple[int | str, ...]]]:
+def _chosen_fix(failing: Failing, node: ast.Call) -> str:
+    """`jnp.where(mask, a, b)` with the mask's axes first."""
+    if not (isinstance(node.func, ast.Attribute) and node.func.attr == "where" and len(node.args) == 3):
+        return ""
+    mask, *others = node.args
+    aval, other = failing.aval(mask), next(filter(None, map(failing.aval, others)), None)
+    for spelled, shape in _forms(failing, mask, aval, other.shape) if aval and other else ():
+        if _fits(shape, other.shape if other else ()):
+            return text(replaced(node, mask, ast.parse(spelled, mode="eval").body))
+    return ""
+
+
+def _forms(
+    failing: Failing, side: ast.expr, aval: Aval, other: tuple[int | str, ...]
+) -> list[tuple[str, tuple[int | str, ...]]]:
+    """An operand with axes added at its end, until it has as many as the other; or transposed."""
     spelled = text(side)
     spelled = spelled if isinstance(side, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({spelled})"
-    forms = [(f"{spelled}[:, None]", (*aval.shape, 1))] if len(aval.shape) == 1 else []
+    added = range(1, len(other) - len(aval.shape) + 1) if aval.shape else range(0)
+    forms = [
+        (f"{spelled}[{', '.join([':'] * len(aval.shape) + ['None'] * number)}]", (*aval.shape, *[1] * number))
+        for number in added
+    ]
     return forms + ([(f"{spelled}.T", aval.shape[::-1])] if len(aval.shape) == 2 else [])
 
 
@@ -270,7 +359,9 @@ def shape_mismatch(failing: Failing) -> Cause | None:
     """
     if failing.kind not in ("TypeError", "ValueError", "IndexError") or not failing.machinery:
         return None
-    if not failing.says(r"\bshape|\bdimension|\baxis\b|out of bounds|Too many indices|equal division|\bsize\b"):
+    if not failing.says(r"\bshape|\bdimension|\baxis\b|out of bounds|Too many indices|equal division|\bsizes?\b"):
+        return None
+    if failing.says(r"[Ii]ncompatible devices|Sharding spec|in_specs|out_specs|\bmesh\b"):
         return None
     arrays = arrays_in(failing)
     module = failing.machinery[-1].f_globals.get("__name__", "")
@@ -278,7 +369,8 @@ def shape_mismatch(failing: Failing) -> Cause | None:
         return None
     first = " ".join(failing.message.split("\n\n")[0].split())
     return Cause(
-        title=f"`{failing.text(failing.node)}` does not fit its operands" if failing.node is not None else first[:80],
-        explanation=f"{' and '.join(failing.shown(part) for part, _ in arrays)}: {first[:400]}",
+        title=f"`{failing.text(failing.node)}`: {first[:160]}" if failing.node is not None else first[:160],
+        explanation=f"JAX says this of {' and '.join(failing.shown(part) for part, _ in arrays)}."
+        + (f" The whole: {first[:400]}" if len(first) > 160 else ""),
         evidence=shape_evidence(failing, [part for part, _ in arrays]),
     )

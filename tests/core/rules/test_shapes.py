@@ -133,3 +133,114 @@ def test_linen_parameters_made_for_another_input_are_labelled_right():
     assert "expected by the input: (3, 8)" in program.evidence
     assert "actual, in the parameters: (4, 8)" in program.evidence
     assert program.text == "nn.Dense(8)(x)"
+
+
+ADDED = [
+    ("out = jnp.ones((3, 8, 8)) - jnp.ones(3)", "jnp.ones(3)[:, None, None]", (3, 8, 8)),
+    ("m = jnp.ones(4, bool)\nout = jnp.where(m, jnp.ones((4, 2)), 0.0)", "m[:, None]", (4, 2)),
+]
+
+
+@pytest.mark.parametrize(("body", "fix", "shape"), ADDED)
+def test_axes_are_added_until_the_shapes_fit(body: str, fix: str, shape: tuple[int, ...]):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "broadcast-shapes"
+    assert fix in program.finding.fix
+    assert program.fixed().namespace["out"].shape == shape
+
+
+def test_the_sizes_of_an_einsum_are_told_by_operand():
+    program = failed(IMPORTS + "w, v = jnp.ones((5, 7)), jnp.ones((6, 8))\njnp.einsum('qk,kd->qd', w, v)")
+    assert program.finding.title.endswith("axis k is 7 in `w` and 6 in `v`")
+    letters = failed(IMPORTS + "x = jnp.ones((3, 4))\njnp.einsum('bij,jk->bik', x, jnp.ones((4, 5)))")
+    assert letters.finding.title == "einsum: `bij` has 3 letters, but `x` (f32[3,4]) has 2 axes"
+
+
+def test_the_batch_axes_of_a_product_are_named():
+    program = failed(IMPORTS + "a, b = jnp.ones((5, 3, 4)), jnp.ones((6, 4, 2))\na @ b")
+    assert program.finding.title == "`a @ b`: the leading axes (5,) and (6,) can't be combined"
+
+
+def test_what_is_put_into_a_place_is_compared_with_the_place():
+    program = failed(IMPORTS + "jax.jit(lambda b, r, i: b.at[i].set(r))(jnp.zeros((4, 3)), jnp.ones(4), 1)")
+    assert program.finding.title == "`r` (f32[4]) does not fit its place in `b` (f32[4,3]), which has shape (3,)"
+
+
+def test_the_elements_of_a_list_are_told_apart():
+    program = failed(IMPORTS + "rows = [jnp.ones(3), jnp.ones(3), jnp.ones(2)]\njnp.stack(rows)")
+    assert program.finding.rule == "join-shapes"
+    assert "`rows[2]` is the odd one" in program.finding.explanation
+
+
+def test_another_shape_error_is_said_in_jaxs_words_beside_the_expression():
+    program = failed(IMPORTS + "x = jnp.ones((3, 4))\nx.sum(axis=2)")
+    assert program.finding.title.startswith("`x.sum(axis=2)`: axis 2 is out of bounds")
+    assert "`x` (f32[3,4])" in program.finding.explanation
+
+
+TREES = [
+    (
+        "p, g = {'w': 1.0, 'b': {'c': 0.0}}, {'w': 1.0, 'b': {}}\njax.tree.map(lambda a, b: a, p, g)",
+        "`p` has `p['b']['c']`",
+    ),
+    ("p, g = (1.0, 2.0), (1.0, 2.0, 3.0)\njax.tree.map(lambda a, b: a, p, g)", "`g` has `g[2]`, which `p` has not"),
+    (
+        "class M:\n    def step(self, p, g):\n        return jax.tree.map(lambda a, b: a - b, p, g)\n"
+        "M().step({'w': 1.0}, {'w': 1.0, 'b': 2.0})",
+        "`g` has `g['b']`, which `p` has not",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), TREES)
+def test_what_only_one_of_two_trees_has_is_named(body: str, said: str):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "tree-structure"
+    assert said in program.finding.title
+
+
+def test_the_state_of_an_optimizer_is_made_anew_for_other_parameters():
+    program = failed(
+        IMPORTS + "import optax\nopt = optax.adam(0.1)\nstate = opt.init({'w': jnp.ones(2)})\n"
+        "params = {'w': jnp.ones(2), 'b': jnp.ones(())}",
+        "updates, state = opt.update(params, state, params)\nout = updates['b']",
+    )
+    assert program.finding.rule == "tree-structure"
+    assert program.finding.fix.startswith("state = opt.init(params)\n")
+    assert program.fixed().namespace["out"].shape == ()
+
+
+KINDS = [
+    (
+        "dtype-not-accepted",
+        "i = jnp.array([2.0, 0.0])\nout = jnp.arange(5)[i].sum()",
+        "jnp.arange(5)[i.astype(int)]",
+        2,
+    ),
+    ("dtype-not-accepted", "a = jnp.array([0.5, 0.0])\nout = (a & True).sum()", "jnp.logical_and(a, True)", 1),
+    ("dtype-not-accepted", "k = jax.random.key(0)\nout = (k + 1).size", "jax.random.fold_in(k, 1)", 1),
+    ("dtype-not-accepted", "out = jax.random.normal(42, (3,)).size", "jax.random.normal(jax.random.key(42), (3,))", 3),
+    (
+        "dtype-not-accepted",
+        "ks = jax.random.split(jax.random.key(0), 4)\nout = jax.random.normal(ks, (3,)).size",
+        "jax.vmap(lambda key: jax.random.normal(key, (3,)))(ks)",
+        12,
+    ),
+    ("operand-not-array", "out = (jnp.ones(2) * [1.0, 2.0]).sum()", "jnp.ones(2) * jnp.asarray([1.0, 2.0])", 3),
+    ("operand-not-array", "v = [0.0, 0.0]\nout = jnp.exp(v).sum()", "jnp.exp(jnp.asarray(v))", 2),
+    ("operand-not-array", "out = jnp.arange(5)[[0, 2]].sum()", "jnp.arange(5)[jnp.asarray([0, 2])]", 2),
+    ("operand-not-array", "jax.jit(lambda x, b=None: x * 2 + b)(jnp.ones(3))", "", 0),
+]
+
+
+@pytest.mark.parametrize(("rule", "body", "fix", "result"), KINDS)
+def test_an_operand_of_another_kind_is_named_and_converted(rule: str, body: str, fix: str, result: int):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == rule
+    assert program.finding.fix == fix
+    assert not fix or program.fixed().namespace["out"] == result
+
+
+def test_a_parameter_that_is_none_is_said_to_be_missing():
+    program = failed(IMPORTS + "def layer(x, bias=None):\n    return x + bias\njax.jit(layer)(jnp.ones(3))")
+    assert program.finding.title == "`bias` is None, where an array is needed"

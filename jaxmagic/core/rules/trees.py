@@ -1,0 +1,112 @@
+"""Trees that are gone through side by side and have different structures."""
+
+import ast
+import re
+from typing import Any
+
+from jaxmagic.core.lines.containers import children
+from jaxmagic.core.rules.calls import called
+from jaxmagic.core.rules.catalogue import Cause, on_error
+from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.rewrite import call, text
+from jaxmagic.core.rules.wording import listed
+from jaxmagic.records import Evidence, Span
+
+_MAPS = ("map", "tree_map", "tree_multimap", "map_with_path")
+_DEEPEST = 6
+_MOST = 5
+
+
+@on_error("tree-structure", "trees that are gone through together have different structures: tree.map, an optimizer")
+def tree_structure(failing: Failing) -> Cause | None:
+    """`jax.tree.map(f, a, b)` goes through its trees side by side, so each needs the keys, lengths and kinds of
+    container of the first. JAX says where, and not which argument; here are the arguments, and what only one has.
+    An optimizer's state has the structure of the parameters that it was made for.
+
+    Sure: JAX compared the structures.
+    """
+    said = failing.says(r"pytree structure error|Dict key mismatch|arity mismatch|^Expected (?:dict|list|tuple|None)")
+    if not said or failing.kind != "ValueError" or not isinstance(failing.node, ast.Call) or failing.says(r"^vmap "):
+        return None
+    trees = _trees(failing, failing.node)
+    differing = _differing(trees)
+    keys = _keys(failing.message)
+    optimizer = called(failing.node) == "update" and any(
+        frame.f_globals.get("__name__", "").startswith("optax") for frame in failing.machinery
+    )
+    if differing is None and not keys and not optimizer:
+        return None
+    words = _words(*differing) if differing is not None else f"only one of them has {listed(keys)}"
+    fix, replaces = _made_anew(failing, failing.node) if optimizer else ("", None)
+    state = " The optimizer's state was made for other parameters: make it anew with `init`." if optimizer else ""
+    return Cause(
+        title=f"`{failing.text(failing.node)}`: the trees have different structures, {words}",
+        explanation=f"They are gone through side by side and need the same keys, lengths and containers.{state}",
+        evidence=tuple(
+            Evidence(f"{failing.text(node)}: {_shape(value)}", failing.site.span_of(node)) for node, value in trees
+        ),
+        fix=fix,
+        replaces=replaces,
+    )
+
+
+def _trees(failing: Failing, node: ast.Call) -> list[tuple[ast.expr, Any]]:
+    given = node.args[1:] if called(node) in _MAPS else node.args
+    pairs = [(arg, failing.value(arg)) for arg in given]
+    return [(arg, value) for arg, value in pairs if children(value, lambda cls: True) is not None]
+
+
+def _differing(trees: list[tuple[ast.expr, Any]]) -> tuple[str, str, list[str], list[str]] | None:
+    """Two of the trees, and the paths that only one of them has."""
+    if len(trees) < 2:
+        return None
+    (first, reference), *others = trees
+    for other, value in others:
+        one, two = _paths(reference, "", 0), _paths(value, "", 0)
+        if one != two and {path.partition("]")[0] for path in one} & {path.partition("]")[0] for path in two}:
+            return ast.unparse(first), ast.unparse(other), sorted(one - two), sorted(two - one)
+    return None
+
+
+def _paths(value: Any, path: str, depth: int) -> set[str]:
+    parts = children(value, lambda cls: False) if depth < _DEEPEST else None
+    if parts is None:
+        return {path}
+    return {each for step, part in parts for each in _paths(part, path + step, depth + 1)} or {path}
+
+
+def _words(one: str, other: str, only_one: list[str], only_other: list[str]) -> str:
+    told = [
+        f"`{name}` has {listed([name + path for path in paths[:_MOST]])}, which `{lacking}` has not"
+        for name, lacking, paths in ((one, other, only_one), (other, one, only_other))
+        if paths
+    ]
+    return " and ".join(told)
+
+
+def _keys(message: str) -> list[str]:
+    """Keys that only one of the trees has, as JAX says them."""
+    found = re.search(r"symmetric difference on key sets is\s+(.+)", message)
+    if found:
+        return re.findall(r"\['([^']+)'\]", found[1])
+    found = re.search(r"expected keys: \[(.*?)\]; present keys: \[(.*?)\]", message)
+    if found is None:
+        return []
+    expected, present = (set(re.findall(r"'([^']+)'", found[number])) for number in (1, 2))
+    return sorted(expected ^ present)
+
+
+def _shape(value: Any) -> str:
+    paths = sorted(_paths(value, "", 0))
+    more = f", … {len(paths) - _MOST} more" if len(paths) > _MOST else ""
+    return f"{type(value).__name__} with {', '.join(paths[:_MOST])}{more}"
+
+
+def _made_anew(failing: Failing, node: ast.Call) -> tuple[str, Span | None]:
+    """The optimizer's state made for these gradients, above the statement."""
+    statement = failing.site.statement
+    if statement is None or len(node.args) < 2 or not isinstance(node.func, ast.Attribute):
+        return "", None
+    made = call(f"{text(node.func.value)}.init", node.args[2] if len(node.args) > 2 else node.args[0])
+    code = f"{failing.text(node.args[1])} = {text(made)}\n{failing.text(statement)}"
+    return code, failing.site.span_of(statement)
