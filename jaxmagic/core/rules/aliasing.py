@@ -32,7 +32,9 @@ def numpy_aliased(observed: Observed) -> Iterator[Cause]:
         piece = next((piece for piece in pieces if (piece.file, piece.name) == (alias.file, alias.function)), None)
         if piece is not None:
             made = source.node_at(alias.span)
-            write = next((node for node in _writes(piece, alias.buffer) if _after(piece, alias, node)), None)
+            after = [node for node in _writes(piece, alias.buffer) if _after(piece, alias, node)]
+            # Of a loop, a write below comes before one at the beginning of the next pass, which may have a new buffer.
+            write = min(after, key=lambda node: _place(node) < _begin(alias), default=None)
             if write is not None and isinstance(made, ast.Assign | ast.AnnAssign):
                 yield _cause(piece, alias, made, write)
     known = {(alias.array, alias.buffer) for alias in observed.aliases}
@@ -55,11 +57,18 @@ def _of_earlier_cells(observed: Observed, pieces: tuple[Ran, ...], known: set[tu
 
 def _after(piece: Ran, alias: Alias, node: ast.AST) -> bool:
     """Whether a write runs after the alias was made: below it, or in the same loop."""
-    place = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-    if place > (alias.span.line, alias.span.column):
+    if _place(node) > _begin(alias):
         return True
     loops = [each for each in path_to(piece.node, node) if isinstance(each, ast.For | ast.While)]
     return any(loop.lineno <= alias.span.line <= (loop.end_lineno or 0) for loop in loops)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _begin(alias: Alias) -> tuple[int, int]:
+    return alias.span.line, alias.span.column
 
 
 def _writes(piece: Ran, name: str) -> Iterator[ast.AST]:

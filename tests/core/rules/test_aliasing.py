@@ -30,6 +30,11 @@ SHARED = [
         "    np.copyto(buf, 7.0)\nout = float(x[0])",
         "np.copyto(buf, 7.0)",
     ),
+    (
+        "for way in (jnp.array, jax.device_put):\n    buf = aligned(100); buf[:] = 1\n    x = way(buf); buf[:] = 99\n"
+        "out = float(x[0])",
+        "buf[:] = 99",
+    ),
 ]
 
 
