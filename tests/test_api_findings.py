@@ -68,3 +68,20 @@ def test_a_rule_that_is_ignored_gives_no_finding():
     assert out == 3
     assert t.report is not None
     assert t.report.findings == ()
+
+
+def test_a_callback_that_fails_when_the_cell_has_ended_is_one_short_line():
+    def check(value):
+        raise ValueError("negative")
+
+    @jax.jit
+    def f(x):
+        jax.debug.callback(check, x[0, 0])
+        return x * 2
+
+    with jaxmagic.trace() as t:
+        x = jnp.ones((1500, 1500)) @ jnp.ones((1500, 1500))
+        f(x)
+    assert t.report is not None
+    said = [line for line in t.report.limits if "callback" in line]
+    assert said == ["a callback that was still running at the end of the cell raised ValueError: negative"]

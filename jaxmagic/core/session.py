@@ -103,7 +103,7 @@ class Session:
         try:
             with self.limits.guard("effects still pending"):
                 if jax_internals.backend_is_ready():
-                    jax.effects_barrier()  # no print and no callback may come after the cell
+                    self._wait(error)
         finally:
             self.total_s = time.perf_counter() - self._began
             self.error = error
@@ -112,6 +112,15 @@ class Session:
                 self._tracebacks.forget()
         with self.limits.guard("the cell's value"):
             self._results = described(value)
+
+    def _wait(self, error: BaseException | None) -> None:
+        """Lets prints and callbacks end with the cell. One that raises is said, unless the cell ended by it."""
+        try:
+            jax.effects_barrier()
+        except jax.errors.JaxRuntimeError as raised:
+            if error is None:
+                said = str(raised).rstrip().splitlines()[-1].strip()
+                self.limits.add(f"a callback that was still running at the end of the cell raised {said[:200]}")
 
     # --------------------------------------------------------------------------------------- for subclasses
 
