@@ -88,6 +88,36 @@ def test_the_report_reads_as_text(tmp_path: Path):
     assert any("Values that came ashore" in line for line in lines)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.settrace has room for one: the inner block says so")
+def test_of_two_blocks_one_inside_the_other_each_has_its_own_values(tmp_path: Path):
+    body = """\
+with jaxmagic.tap("loss", grad=True, replace={"w": lambda x: x * 1}) as outer:
+    train(w, xs[:2])
+    with jaxmagic.tap("loss", grad=True) as inner:
+        train(w, xs)
+    train(w, xs[:1])
+print(outer["loss"].total, outer["grad loss"].total, inner["loss"].total, inner["grad loss"].total)
+"""
+    assert script(tmp_path, body) == ["3 3 5 5"]
+
+
+def test_the_series_as_a_table(tmp_path: Path):
+    body = """\
+with jaxmagic.tap("loss", every=2) as t:
+    train(w, xs)
+table = t["loss"].to_dataframe()
+print(list(table.columns), table["step"].tolist(), table["loop"].tolist())
+print(table["value"].tolist() == t["loss"].values.tolist())
+print(t["loss"].summary.count, t["loss"].total, len(t["loss"]), t["loss"].steps.tolist())
+"""
+    pytest.importorskip("pandas")
+    assert script(tmp_path, body) == [
+        "['step', 'loop', 'time', 'device', 'value'] [0, 2, 4] [(0,), (2,), (4,)]",
+        "True",
+        "3 5 3 [0, 2, 4]",
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

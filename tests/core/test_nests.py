@@ -435,6 +435,117 @@ def comprehension():
 
 
 @nest
+def jacrev():
+    return jax.jit(jax.jacrev(square)), (2.0,), [("d", (), 6.0)]
+
+
+@nest
+def value_and_grad_with_aux():
+    return jax.jit(jax.value_and_grad(lambda x: (square(x), x), has_aux=True)), (2.0,), [("d", (), 6.0)]
+
+
+@nest
+def hessian_of_scan():
+    return jax.jit(jax.hessian(lambda c: total(c) ** 2)), (0.0,), SUMS
+
+
+@nest
+def jvp_of_while_loop():
+    loop = lambda c: lax.while_loop(lambda c: c < 3, lambda c: running_sum(c, 1.0)[0], c)
+    return jax.jit(lambda c: jax.jvp(loop, (c,), (1.0,))), (0.0,), [("d", (i,), i + 1.0) for i in range(3)]
+
+
+@nest
+def grad_of_fori_loop():
+    loop = lambda c: lax.fori_loop(0, 3, lambda i, c: running_sum(c, 1.0)[0], c)
+    return jax.jit(jax.grad(loop)), (0.0,), [("d", (i,), i + 1.0) for i in range(3)]
+
+
+@nest
+def grad_of_unrolled_reversed_scan():
+    scan = lambda c: lax.scan(running_sum, c, XS, reverse=True, unroll=2)[0]
+    return jax.jit(jax.grad(scan)), (0.0,), [("d", (2,), 3.0), ("d", (1,), 5.0), ("d", (0,), 6.0)]
+
+
+@nest
+def scan_of_remat_that_saves_nothing():
+    body = jax.checkpoint(running_sum, policy=jax.checkpoint_policies.nothing_saveable)
+    return jax.jit(jax.grad(lambda c: lax.scan(body, c, XS)[0] ** 2)), (0.0,), SUMS
+
+
+@nest
+def remat_in_remat():
+    return jax.jit(jax.grad(jax.checkpoint(lambda x: jax.checkpoint(square)(x) ** 2))), (2.0,), [("d", (), 6.0)]
+
+
+@nest
+def scan_in_a_cond():
+    choose = lambda p, c: lax.cond(p, total, lambda c: c, c)
+    return jax.jit(choose), (True, 0.0), SUMS
+
+
+@nest
+def cond_in_a_while_loop():
+    body = lambda c: lax.cond(c < 2, lambda c: running_sum(c, 1.0)[0], lambda c: c + 1, c)
+    return jax.jit(lambda c: lax.while_loop(lambda c: c < 3, body, c)), (0.0,), [("d", (0,), 1.0), ("d", (1,), 2.0)]
+
+
+@nest
+def vmap_of_switch():
+    branches = [lambda x: x, square]
+    function = jax.vmap(lambda i, x: lax.switch(i, branches, x))
+    return jax.jit(function), (jnp.array([1, 0]), jnp.array([1.0, 2.0])), [("d", (), [3.0, 6.0], (True, False))]
+
+
+@nest
+def vmap_of_grad_of_scan():
+    expected = [("d", (i,), [SUMS[i][2], SUMS[i][2] + 1]) for i in range(3)]
+    return jax.jit(jax.vmap(jax.grad(lambda c: total(c) ** 2))), (jnp.arange(2.0),), expected
+
+
+@nest
+def vmap_of_custom_vjp_under_grad():
+    function = with_custom_vjp()
+    expected = [("d", (), [3.0, 6.0, 9.0]), ("k", (), [1.0, 2.0, 3.0])]
+    return jax.jit(jax.grad(lambda xs: jax.vmap(function)(xs).sum())), (XS,), expected
+
+
+@nest
+def grad_of_jit_in_vmap_in_scan():
+    inner = jax.jit(square)
+    body = lambda c, x: (c + jax.vmap(inner)(x * c).sum(), None)
+    loss = lambda c: lax.scan(body, c, jnp.ones((2, 2)))[0]
+    return jax.jit(jax.grad(loss)), (1.0,), [("d", (0,), [3.0, 3.0]), ("d", (1,), [57.0, 57.0])]
+
+
+@nest
+def linearized_scan():
+    return jax.jit(lambda c: jax.linearize(total, c)[1](1.0)), (0.0,), SUMS
+
+
+@nest
+def map_in_batches():
+    expected = [("d", (0,), [3.0, 6.0]), ("d", (), [9.0])]
+    return jax.jit(lambda xs: lax.map(square, xs, batch_size=2)), (XS,), expected
+
+
+@nest
+def jacobian_in_a_scan():
+    body = lambda c, x: (c + jax.jacfwd(square)(x), None)
+    return jax.jit(lambda: lax.scan(body, 0.0, XS)[0]), (), [("d", (i,), 3.0 * (i + 1)) for i in range(3)]
+
+
+@nest
+def custom_linear_solve():
+    def matvec(x):
+        d = x * 2
+        return d
+
+    solve = lambda b: lax.custom_linear_solve(matvec, b, lambda matvec, b: b / 2, symmetric=True)
+    return jax.jit(solve), (4.0,), []
+
+
+@nest
 def method():
     class Model:
         scale = 3.0
@@ -446,12 +557,17 @@ def method():
     return jax.jit(Model().__call__), (2.0,), [("d", (), 6.0)]
 
 
+UNORDERED = ("vmap_of_custom_vjp_under_grad", "map_in_batches")
+"""Under vmap JAX allows no order among taps: XLA runs those of different lines as it likes."""
+
+
 @pytest.mark.parametrize("name", NESTS)
 def test_every_event_of_a_nest_comes_in_order_with_its_loop_address(name: str):
     function, arguments, expected = NESTS[name]()
     plain = function(*arguments)
     tapped = tap("d e k", NESTS[name]()[0], *arguments)
     assert tapped.error is None
-    assert tapped.events == [Event(*each) for each in expected]
+    events = [Event(*each) for each in expected]
+    assert (sorted(tapped.events, key=str) == sorted(events, key=str)) if name in UNORDERED else tapped.events == events
     assert jax.tree.all(jax.tree.map(jnp.array_equal, tapped.result, plain))
     assert tapped.limits == ()

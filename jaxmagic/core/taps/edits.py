@@ -47,6 +47,7 @@ class Edits:
         wanted: the tapped names.
         owns: whether a class is the user's own.
         remarks: takes what the user should know of it.
+        is_current: whether what is sent now goes to this run.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Edits:
         wanted: Wanted,
         owns: Owns,
         remarks: Remarks,
+        is_current: Callable[[], bool],
     ) -> None:
         self.active = bool(replace or call or gradient)
         self._replace = [(Wanted([name]), function) for name, function in replace.items()]
@@ -65,6 +67,7 @@ class Edits:
         self._wanted = wanted
         self._owns = owns
         self._remarks = remarks
+        self._is_current = is_current
         self._error: Exception | None = None
         """Of the host function in a running program; raised where the program was called."""
         self._traceback: TracebackType | None = None
@@ -133,7 +136,7 @@ class Edits:
             return edited
         if self._call is not None and (_is_traced(array) or not is_compiling() or not self._wanted.everything):
             edited = self._exchanged(self._call, name, edited, ordered=ordered)
-        if self._gradient is not None and _is_differentiable(edited):
+        if self._gradient is not None and self._is_current() and _is_differentiable(edited):
             edited = watch_gradient(self._gradient((name._replace(gradient=True),)), edited, ordered=ordered)
         return edited
 

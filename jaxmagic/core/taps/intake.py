@@ -56,6 +56,10 @@ class Intake:
         self._interrupts.start()
         _runs.append(self)
 
+    def is_current(self) -> bool:
+        """Whether deliveries come here, not to a run that began later and has not ended."""
+        return bool(_runs) and _runs[-1] is self
+
     def stop(self) -> None:
         """Takes in what still waits; later deliveries go to whoever is current then."""
         if self in _runs:

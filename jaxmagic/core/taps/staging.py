@@ -58,9 +58,11 @@ class Staging:
         site: Callable[[tuple[Name, ...]], Site],
         edits: Edits,
         rings: Rings | None,
+        is_current: Callable[[], bool],
         policy: Policy,
         limits: Limits,
     ) -> None:
+        self._is_current = is_current
         self._rings = rings
         self._wanted = wanted
         self._site = site
@@ -167,6 +169,8 @@ class Staging:
             self._edits.returned(Name(RETURN + "".join(steps), tapped.name, span, aval_of(array)))
 
     def _collect(self, frame: FrameType, tapped: "_Tapped", name: str, span: Span, value: Any) -> None:
+        if not self._is_current():  # all that is sent goes to the run inside of this one, which has its own taps
+            return
         for count, (steps, array) in enumerate(self._arrays(value, MOST_LEAVES + 1)):
             if count == MOST_LEAVES:
                 self._limits.add(f"{tapped.name}: only the first {MOST_LEAVES} arrays in {name} are tapped")

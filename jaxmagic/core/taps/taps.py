@@ -117,9 +117,13 @@ class Taps:
         self._intake = Intake(_keep(options), self._wants, limits)
         gradient = self._site if options.grad else None
         self._remarks = Remarks()
-        self._edits = Edits(options.replace, options.call, gradient, self._wanted, policy.owns, self._remarks)
+        self._edits = Edits(
+            options.replace, options.call, gradient, self._wanted, policy.owns, self._remarks, self._intake.is_current
+        )
         self._rings = Rings(options.budget) if options.ring else None
-        self._staging = Staging(self._wanted, self._site, self._edits, self._rings, policy, limits)
+        self._staging = Staging(
+            self._wanted, self._site, self._edits, self._rings, self._intake.is_current, policy, limits
+        )
         self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False, what="tapped values")
         self._ring_tracks: list[RingTrack] = []
         self._twins: OrderedDict[tuple[int, bool], tuple[Any, Any]] = OrderedDict()
