@@ -15,6 +15,7 @@ from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute, 
 from jaxmagic.core.rules import returning
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.rules.custom_rules import with_arguments
 from jaxmagic.core.rules.functions import Function, function_from
 from jaxmagic.core.rules.rewrite import alias, indented, merged, text
 from jaxmagic.core.rules.stores import Store, root_name, stores
@@ -301,18 +302,21 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
     found = next((pair for file in reversed(failing.files) for pair in _custom_rules(file)), None)
     if found is None:
         return None
-    file, function, names = found
+    file, outer, function, names = found
     listed = " and ".join(f"`{name}`" for name in names)
+    fix, replaces = with_arguments(file, outer, function, names)
     return Cause(
         title=f"the custom rule of `{function.name}` closes over {listed}, a tracer of the enclosing function",
         explanation="A derivative rule may use its arguments and residuals only. Make it an explicit argument of "
         f"`{function.name}`, return it among the residuals of the forward rule, and give it a cotangent.",
         span=span_of(file, function),
         evidence=(Evidence("differentiated here", failing.span),),
+        fix=fix,
+        replaces=replaces,
     )
 
 
-def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, list[str]]]:
+def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]]:
     """Functions with a custom derivative, defined inside another function whose variables they or their rules read."""
     tree = source.tree(file)
     for outer in ast.walk(tree) if tree is not None else ():
@@ -324,7 +328,7 @@ def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, list[str]]]
                 rules = _rules_of(outer, inner, defined)
                 read = {name for each in [inner, *rules] for name in (loaded(each) & names) - _own_names(each)}
                 if captured := sorted(read - functions):
-                    yield file, inner, captured
+                    yield file, outer, inner, captured
 
 
 def _rules_of(outer: ast.FunctionDef, inner: ast.FunctionDef, defined: list[ast.FunctionDef]) -> list[ast.AST]:

@@ -209,3 +209,28 @@ def test_a_module_used_in_other_ways_gets_no_fix_that_would_break_them():
     )
     assert program.finding.rule == "state-from-outside"
     assert not program.finding.fix
+
+
+CUSTOM = [
+    (
+        "def make(scale):\n    @jax.custom_vjp\n    def f(x): return x * scale\n"
+        "    f.defvjp(lambda x: (f(x), None), lambda _, g: (g * scale,))\n    return f",
+        (6.0, 2.0, 3.0),
+    ),
+    (
+        "def make(limit):\n    @jax.custom_vjp\n    def clip(x):\n        return x * 3\n    def fwd(x):\n"
+        "        y = clip(x)\n        return y, (x, y)\n    def bwd(res, g):\n        x, y = res\n"
+        "        return (jnp.clip(g * 3, -limit, limit),)\n    clip.defvjp(fwd, bwd)\n    return clip",
+        (9.0, 2.0, 0.0),
+    ),
+]
+
+
+@pytest.mark.parametrize(("number", "argument"), [(0, 0), (0, 1), (1, 1)])
+def test_a_custom_rule_gets_the_variable_as_an_argument(number: int, argument: int):
+    before, results = CUSTOM[number]
+    cell = IMPORTS + before + "\n@jax.jit\ndef loss(s, x):\n    return make(s)(x)\nvalue = loss(2.0, 3.0)"
+    program = failed(cell, f"out = jax.grad(loss, argnums={argument})(2.0, 3.0)")
+    assert program.finding.rule == "captured-by-custom-rule"
+    names = program.fixed().namespace
+    assert (names["value"], names["out"]) == (results[0], results[2 - argument])
