@@ -59,11 +59,20 @@ def library_use(observed: Observed, piece: Ran, node: ast.AST) -> ast.expr | Non
     """The key that a call of `jax.random`, or a layer of Equinox's that is made, consumes."""
     if not isinstance(node, ast.Call):
         return None
-    name = dotted(observed, piece, node.func)
+    name = dotted(observed, piece, _mapped(observed, piece, node.func))
     keyword = next((each.value for each in node.keywords if each.arg == "key"), None)
     if name.startswith("jax.random.") and name.rpartition(".")[2] not in _NOT_A_USE:
         return node.args[0] if node.args else keyword
     return keyword if name.startswith("equinox.nn.") else None
+
+
+def _mapped(observed: Observed, piece: Ran, function: ast.expr) -> ast.expr:
+    """`jax.random.normal` of `jax.vmap(jax.random.normal)`, which consumes an array of keys."""
+    match function:
+        case ast.Call(func=transform, args=[inner, *_]):
+            known = dotted(observed, piece, transform) in ("jax.vmap", "jax.jit")
+            return _mapped(observed, piece, inner) if known else function
+    return function
 
 
 def _rngs(node: ast.Call) -> list[ast.expr]:

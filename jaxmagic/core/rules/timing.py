@@ -9,6 +9,7 @@ from jaxmagic.core.rules.exact import call_sites, parameters
 from jaxmagic.core.rules.functions_called import is_jitted, own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import call, text
+from jaxmagic.core.rules.scopes import attribute_values, class_of
 from jaxmagic.records import Evidence
 
 _CLOCKS = ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns")
@@ -95,7 +96,7 @@ def _work(observed: Observed, piece: Ran, statement: ast.stmt) -> ast.Call | Non
             name = dotted(observed, piece, node.func)
             own = own_function(observed, piece, node.func)
             outermost = getattr(statement, "value", None) is node and name.rpartition(".")[2] not in _MAKING
-            jitted = is_jitted(observed, node.func) or _is_given_jitted(observed, piece, node.func)
+            jitted = is_jitted(observed, node.func) or _is_held_jitted(observed, piece, node.func)
             if jitted or (outermost and name.startswith(("jax.numpy.", "jax.lax."))):
                 return node
             if own is not None and _gives_arrays(observed, own) and not _waiting_inside(observed, own):
@@ -103,14 +104,19 @@ def _work(observed: Observed, piece: Ran, statement: ast.stmt) -> ast.Call | Non
     return None
 
 
-def _is_given_jitted(observed: Observed, piece: Ran, function: ast.expr) -> bool:
-    """Whether a parameter is called that jitted functions are passed for: `fn` of `bench(fn, x)`."""
-    names = parameters(piece)
-    if not isinstance(function, ast.Name) or function.id not in names:
-        return False
-    place = names.index(function.id)
-    given = [call.args[place] for _, call in call_sites(observed, piece) if len(call.args) > place]
-    return bool(given) and all(is_jitted(observed, each) for each in given)
+def _is_held_jitted(observed: Observed, piece: Ran, function: ast.expr) -> bool:
+    """Whether a parameter is called that jitted functions are passed for, or an attribute that holds one."""
+    match function:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if (owner := class_of(piece)) is not None:
+            made = attribute_values(owner, name)
+            home = Ran(piece.file, ast.Module([], []), "<module>", ())
+            names = [dotted(observed, home, each.func) if isinstance(each, ast.Call) else "" for each in made]
+            return bool(names) and all(each == "jax.jit" for each in names)
+        case ast.Name(id=name) if name in parameters(piece):
+            place = parameters(piece).index(name)
+            given = [call.args[place] for _, call in call_sites(observed, piece) if len(call.args) > place]
+            return bool(given) and all(is_jitted(observed, each) for each in given)
+    return False
 
 
 def _gives_arrays(observed: Observed, own: Ran) -> bool:

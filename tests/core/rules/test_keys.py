@@ -40,6 +40,11 @@ REUSED = [
         "jr.uniform(ks[0])",
     ),
     (
+        "keys = jax.random.split(jax.random.key(0), 3)\na = jax.vmap(jax.random.normal)(keys)\n"
+        "b = jax.vmap(jax.random.uniform)(keys)",
+        "jax.vmap(jax.random.uniform)(keys)",
+    ),
+    (
         "import equinox as eqx\nkey = jax.random.key(0)\na = eqx.nn.Linear(3, 3, key=key)\n"
         "b = eqx.nn.Linear(3, 3, key=key)",
         "eqx.nn.Linear(3, 3, key=key)",

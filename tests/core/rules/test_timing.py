@@ -23,6 +23,12 @@ EARLY = [
         "fn(x)",
     ),
     (
+        "class Bench:\n    def __init__(self, f):\n        self.f = jax.jit(f)\n    def run(self, x):\n"
+        "        start = time.time()\n        y = self.f(x)\n        return time.time() - start\n"
+        "took = Bench(lambda a: a @ a).run(jnp.ones((99, 99)))",
+        "self.f(x)",
+    ),
+    (
         "class Model:\n    def __call__(self, x):\n        return x @ x\nmodel = Model()\nx = jnp.ones((99, 99))\n"
         "t0 = time.time()\ny = jnp.linalg.inv(x + jnp.eye(99))\nprint('took', time.time() - t0)",
         "jnp.linalg.inv(x + jnp.eye(99))",
