@@ -272,7 +272,17 @@ def scans_what_no_name_leads_to(x):
     return lax.scan(lambda carry, t: (carry + held[0](t), t), 0.0, x)[0]
 
 
-model, module = Model(2.0), Module(jnp.ones(4))
+@eqx.filter_jit
+def scans_layers(layers, x):
+    arrays, rest = eqx.partition(layers, eqx.is_array)
+
+    def layer(x, part):
+        return eqx.filter_checkpoint(eqx.combine(part, rest).layer)(x), None
+
+    return lax.scan(layer, x, arrays)[0]
+
+
+model, module, layers = Model(2.0), Module(jnp.ones(4)), Module(jnp.ones((3, 4)))
 
 FORMS: dict[str, tuple[Callable[[], Any], Any]] = {
     "a jitted function": (lambda: jitted_helper(X), jitted_helper),
@@ -298,6 +308,7 @@ FORMS: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "a function under nnx.remat": (lambda: nnx.jit(lambda x: nnx.remat(helper)(x))(X), helper),
     "the body of a scan under checkpoint": (lambda: scans_checkpoint(X), body),
+    "a scan over Equinox layers": (lambda: scans_layers(layers, X), Module.layer),
     "what a scan's body calls by no name": (lambda: scans_what_no_name_leads_to(X), Unnamed.__call__),
     "a function under grad": (lambda: jax.grad(lambda x: jitted_helper(x).sum())(X), helper),
 }
