@@ -24,7 +24,7 @@ FRAME_MS = 50
 """Nineteen of twenty frames take no longer where a page is fluid."""
 
 GROWTH_MB = 64
-"""Of the kernel, from the first quarter of the events on."""
+"""Of the kernel from the first quarter of the events on, and of the page over the whole cell."""
 
 EVENTS = 300
 FLOOD = 1_000_000
@@ -147,9 +147,10 @@ def _first(seen: list[tuple[float, int]], step: int) -> float:
 
 
 def _flood(notebook: Notebook, messages: Messages) -> Row:
+    before = _page_mb(notebook)
     messages.sizes.clear()
     watched = _watched(notebook, 3)
-    sizes = list(messages.sizes)
+    sizes, page = list(messages.sizes), _page_mb(notebook) - before
     seconds, memory = _printed(notebook, 4)
     frame = sorted(watched["frames"])[int(0.95 * len(watched["frames"]))]
     often, much = len(sizes) / seconds, sum(sizes) / seconds
@@ -159,9 +160,16 @@ def _flood(notebook: Notebook, messages: Messages) -> Row:
         f"{FLOOD:,} events in a cell",
         f"≤ {MOST_MESSAGES} messages and 1 MB a second, 95 % of frames within {FRAME_MS} ms, memory flat",
         f"{often:.1f} messages and {much / 1e6:.2f} MB a second, {frame:.0f} ms, "
-        f"the kernel's memory grew by {growth:.0f} MB in {seconds:.0f} s",
-        often <= MOST_MESSAGES and much <= MOST_BYTES and frame <= FRAME_MS and growth <= GROWTH_MB,
+        f"in {seconds:.0f} s the kernel's memory grew by {growth:.0f} MB and the page's by {page:.0f} MB",
+        often <= MOST_MESSAGES and much <= MOST_BYTES and frame <= FRAME_MS and max(growth, page) <= GROWTH_MB,
     )
+
+
+def _page_mb(notebook: Notebook) -> float:
+    """What scripts hold in the page, after a garbage collection."""
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    session.send("HeapProfiler.collectGarbage")
+    return notebook.page.evaluate("performance.memory.usedJSHeapSize") / 1e6
 
 
 def _watched(notebook: Notebook, cell: int) -> dict[str, Any]:
