@@ -65,6 +65,17 @@ for i in range({EVENTS}):
 time.sleep(1)
 """
 
+PRINTS = f"""\
+made.clear()
+print(0)
+time.sleep(1)
+for i in range({EVENTS}):
+    made.append(1000 * time.time())
+    print(i)
+    time.sleep(0.02)
+time.sleep(1)
+"""
+
 ALL_AT_ONCE = f"""\
 %%jaxtap new
 threading.Thread(target=watch).start()
@@ -74,18 +85,22 @@ seconds = time.time() - began
 done.set()
 """
 
-WATCH = """panel => {
+IN_PANEL = 'element.querySelector("table.series td.num")?.textContent.replaceAll(",", "") ?? 0'
+IN_OUTPUT = 'element.textContent.trim().split("\\n").length - 1'
+"""How many events an element shows."""
+
+WATCH = """element => {
   const seen = [], frames = [];
-  let shown = "", last = performance.now();
+  let shown = 0, last = performance.now();
   window.watched = { seen, frames, since: Date.now() };
   const look = () => {
     frames.push(performance.now() - last);
     last = performance.now();
-    const events = panel.querySelector("table.series td.num")?.textContent ?? "";
+    const events = Number(EVENTS);
     // What changed before this frame has been painted when the timer fires.
-    if (events !== shown) setTimeout(() => seen.push([Date.now(), Number(events.replaceAll(",", ""))]));
+    if (events !== shown) setTimeout(() => seen.push([Date.now(), events]));
     shown = events;
-    if (panel.isConnected) requestAnimationFrame(look);
+    if (element.isConnected) requestAnimationFrame(look);
   };
   look();
 }"""
@@ -110,7 +125,8 @@ def rows(only: set[str]) -> list[Row]:
     if only and "P7" not in only:
         return []
     with _lab() as (lab, messages):
-        notebook = lab.open(SETUP, STEPS, "print(json.dumps(made))", ALL_AT_ONCE, "print(json.dumps([seconds, sizes]))")
+        made, rest = "print(json.dumps(made))", "print(json.dumps([seconds, sizes]))"
+        notebook = lab.open(SETUP, STEPS, made, ALL_AT_ONCE, rest, PRINTS, made)
         notebook.run(0)
         return [_latency(notebook), _flood(notebook, messages)]
 
@@ -131,14 +147,23 @@ def _lab() -> Iterator[tuple[Lab, Messages]]:
 
 
 def _latency(notebook: Notebook) -> Row:
-    watched = _watched(notebook, 1)
-    made = _printed(notebook, 2)
-    # The first of them come before anybody has opened the panel.
-    late = sorted(_first(watched["seen"], at) - began for at, began in enumerate(made) if began > watched["since"])
-    middle, most = statistics.median(late), late[int(0.95 * len(late))]
-    measured = f"median {middle:.0f} ms, p95 {most:.0f} ms"
+    middle, most = _late(_watched(notebook, 1), _printed(notebook, 2))
+    # A printed line goes the same way, without us: what this machine makes of it now.
+    notebook.start(5)
+    lines = notebook.output(5).locator(".jp-OutputArea-output").first
+    lines.evaluate(WATCH.replace("EVENTS", IN_OUTPUT))
+    notebook.wait_until_run(5)
+    bare = _late(notebook.page.evaluate("window.watched"), _printed(notebook, 6))
+    measured = f"median {middle:.0f} ms, p95 {most:.0f} ms (a printed line: {bare[0]:.0f} and {bare[1]:.0f} ms)"
     what = "a value on the device, on screen while the cell runs"
     return Row("P7", what, f"p95 ≤ {LATENCY_MS} ms", measured, most <= LATENCY_MS)
+
+
+def _late(watched: dict[str, Any], made: list[float]) -> tuple[float, float]:
+    """Median and 95th percentile of the milliseconds from an event to the screen."""
+    # The first of them come before anybody has opened the panel.
+    late = sorted(_first(watched["seen"], at) - began for at, began in enumerate(made) if began > watched["since"])
+    return statistics.median(late), late[int(0.95 * len(late))]
 
 
 def _first(seen: list[tuple[float, int]], step: int) -> float:
@@ -177,7 +202,7 @@ def _watched(notebook: Notebook, cell: int) -> dict[str, Any]:
     notebook.start(cell)
     panel: Locator = notebook.panel(cell)
     panel.get_by_role("tab", name="Transfer").click()
-    panel.evaluate(WATCH)
+    panel.evaluate(WATCH.replace("EVENTS", IN_PANEL))
     notebook.wait_until_run(cell)
     return notebook.page.evaluate("window.watched")
 
