@@ -197,6 +197,7 @@ def test_a_nan_is_traced_to_its_expression_also_in_functions_of_earlier_cells(ke
 def test_a_gradient_that_is_nan_is_put_down_to_the_function_it_is_of(kernel: Kernel):
     outputs = kernel.run("%%jaxtap --when nan\nbad = jax.grad(lambda v: jnp.sqrt(v @ v))(jnp.zeros(3))")
     (finding,) = report_of(outputs).findings
+    assert finding.rule == "nan-gradient"
     assert finding.title == "the gradient is NaN: the derivative of `jnp.sqrt(v @ v)` is infinite at 0"
     fixed = kernel.run(f"%%jaxtap --when nan\ngood = jax.grad(lambda v: {finding.fix})(jnp.zeros(3))")
     assert report_of(fixed).findings == ()
