@@ -12,7 +12,7 @@ from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of, made_from
 from jaxmagic.core.rules.rewrite import alias, call, expression, text
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import parts
+from jaxmagic.core.source.nodes import loaded, parts
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence
 
@@ -48,7 +48,7 @@ def donated_buffer(failing: Failing) -> Cause | None:
     given = next((text(node) for node in call.args if _same(file, node, name)), name)
     fix = ""
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
-        fix = _rebound(statement.targets[0], call, given)
+        fix = _rebound(file, statement.targets[0], call, given)
     return Cause(
         title=f"{shown} was donated to `{source.text_of(span_of(file, call.func))}` and is deleted",
         explanation=f"`{source.text_of(span_of(file, call))}` took its memory for the result. Bind the result to the "
@@ -113,8 +113,10 @@ def _is_deleted(value: object) -> bool:
     return isinstance(value, jax.Array) and not is_tracer(value) and value.is_deleted()
 
 
-def _rebound(target: ast.expr, call: ast.Call, name: str) -> str:
-    """`params = update(params, g)`; of several results, the first takes the name."""
+def _rebound(file: str, target: ast.expr, call: ast.Call, name: str) -> str:
+    """`params = update(params, g)`; of several results, the first takes the name. A name that is read is kept."""
+    if isinstance(target, ast.Name) and target.id in loaded(source.tree(file) or ast.Module([], [])):
+        return text(ast.Assign([expression(name), target], call, lineno=0))
     if isinstance(target, ast.Tuple):
         return text(ast.Assign([ast.Tuple([expression(name), *target.elts[1:]])], call, lineno=0))
     return text(ast.Assign([expression(name)], call, lineno=0))

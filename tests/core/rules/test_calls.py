@@ -325,3 +325,13 @@ def test_a_scan_of_no_steps_in_a_lambda_is_kept_compiled_where_it_is_called():
         "with jax.disable_jit():\n    out = f(jnp.zeros(0))"
     )
     assert program.fixed().namespace["out"][0] == 0.0
+
+
+def test_a_result_that_is_read_elsewhere_keeps_its_name_too():
+    program = failed(
+        IMPORTS + "f = jax.jit(lambda p: p * 0.5, donate_argnums=0)\np = jnp.ones(2)",
+        "new = f(p)\nshown = new.sum()",
+        "out = p + 1",
+    )
+    assert program.finding.fix == "p = new = f(p)"
+    assert program.fixed().namespace["out"].tolist() == [1.5, 1.5]
