@@ -96,7 +96,7 @@ def nan_untraced(observed: Observed) -> Iterator[Cause]:
     """A program is not evaluated once more where it calls the host (`pure_callback`, `io_callback`), where it is very
     long, or where what it was given is gone (donated) or too large to keep. Tap its variables by name then.
 
-    Possible only: the call is known, the operation is not.
+    Not sure: the call is known, the operation is not.
     """
     for untraced in observed.causes.untraced:
         if untraced.kinds & observed.asked:

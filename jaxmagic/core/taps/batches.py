@@ -72,7 +72,7 @@ class Batch:
     @property
     def alerting(self) -> np.ndarray:
         """`bool[n]`"""
-        return self.alerts.any(axis=1)
+        return np.any(self.alerts, axis=1)
 
     def columns_of(self, name: Name) -> list[int]:
         return [column for column, each in enumerate(self.names) if each == name]
