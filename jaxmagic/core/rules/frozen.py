@@ -141,7 +141,7 @@ def frozen_read(observed: Observed) -> Iterator[Cause]:
     """A clock, an identifier, an environment variable or a file that a compiled function reads is read once, while
     it is traced; the program keeps what it found. Read it outside and pass it as an argument.
 
-    Possible only: reading a table once may be just what is meant. What only a print or a log gets is not reported.
+    Not sure: reading a table once may be just what is meant. What only a print or a log gets is not reported.
     """
     for piece in ran(observed):
         for node in piece.own if piece.compiled else ():
