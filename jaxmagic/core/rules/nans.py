@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.safely import Rewrite, rewrite
-from jaxmagic.core.rules.spots import Spot, spot_of
+from jaxmagic.core.rules.safely import rewrite
+from jaxmagic.core.rules.spots import Rewrite, Spot, spot_of
 from jaxmagic.core.rules.undefined import (
     is_derivative,
     is_of_root,

@@ -6,8 +6,8 @@ from jaxmagic.core.nonfinite.origins import Origin, unknown_making
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
-from jaxmagic.core.rules.safely import Rewrite, rewrite
-from jaxmagic.core.rules.spots import Spot, spot_of
+from jaxmagic.core.rules.safely import rewrite
+from jaxmagic.core.rules.spots import Rewrite, Spot, spot_of
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, path_to, stored
 from jaxmagic.core.source.syntax import span_of

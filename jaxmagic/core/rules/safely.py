@@ -1,13 +1,12 @@
 """Rewrites that keep an expression away from what it can't take, made of the user's own expression."""
 
 import ast
-import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from jaxmagic.core.nonfinite.origins import Origin
-from jaxmagic.core.rules.rewrite import alias, call, expression, replaced, text
-from jaxmagic.core.rules.spots import Spot, is_call_of, operation_of
+from jaxmagic.core.rules import written_out
+from jaxmagic.core.rules.rewrite import call, expression, replaced, text
+from jaxmagic.core.rules.spots import Rewrite, Spot, is_call_of, jnp_of, operation_of
 
 SMALL = "1e-12"
 _CLIPPED = ("arccos", "arcsin", "arctanh", "erfinv")
@@ -30,156 +29,12 @@ _EXPONENTS = {"float16": "10", "float64": "700"}
 _HALF = ("float16", "float8_e4m3fn", "float8_e5m2")
 
 
-_EXPONENT = re.compile(r"\b(\d+e-)0(\d)\b")
-
-
-class Rewrite(NamedTuple):
-    """Code for a place in the source."""
-
-    old: ast.AST
-    new: ast.AST
-    why: str
-    """What it does, in a sentence."""
-    sure: bool = True
-    until: ast.AST | None = None
-    """The last statement, where several are replaced."""
-    before: tuple[ast.AST, ...] = ()
-    """Statements that go before `new`."""
-
-    @property
-    def code(self) -> str:
-        return _EXPONENT.sub(r"\1\2", text(*self.before, self.new))
-
-
 Strategy = Callable[[Spot, Origin], Rewrite | None]
 
 
 def rewrite(spot: Spot, origin: Origin) -> Rewrite | None:
     """The first way that fits; None where none is known."""
     return next((found for strategy in _STRATEGIES if (found := strategy(spot, origin)) is not None), None)
-
-
-# ------------------------------------------------------------------------------ functions that JAX has
-
-
-def _softmax(spot: Spot, _: Origin) -> Rewrite | None:
-    """`exp(x) / exp(x).sum()`, in one expression or by way of a name; `log` of it."""
-    for exponential, logits in _exponentials(spot):
-        for division in _divisions(spot, exponential):
-            total = _sum_of(spot, division.right, exponential)
-            if total is None:
-                continue
-            axis = _axis(spot, total, logits)
-            outer = next((n for n in ast.walk(spot.function) if is_call_of(n, "log") and _only(n) is division), None)
-            name = "log_softmax" if outer is not None else "softmax"
-            new = call(f"{_jax(spot)}.nn.{name}", logits, **axis)
-            return Rewrite(outer or division, new, f"`jax.nn.{name}` subtracts the maximum first.")
-    return None
-
-
-def _log_softmax(spot: Spot, _: Origin) -> Rewrite | None:
-    """`p = exp(x) / exp(x).sum()` whose only use is `log(p[…])`, some lines later."""
-    for exponential, logits in _exponentials(spot):
-        for division in _divisions(spot, exponential):
-            total = _sum_of(spot, division.right, exponential)
-            made = next((n for n in _walk(spot) if isinstance(n, ast.Assign) and n.value is division), None)
-            if total is None or made is None or not isinstance(made.targets[0], ast.Name):
-                continue
-            name = made.targets[0].id
-            uses = [n for n in _walk(spot) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-            logs = (node for node in _walk(spot) if isinstance(node, ast.Call) and is_call_of(node, "log"))
-            user = next((node for node in logs if uses[:1] == _names_in(_only(node))), None)
-            block = next((b for b in _blocks(spot) if made in b), [])
-            last = next((n for n in block if user is not None and user in ast.walk(n)), None)
-            if len(uses) == 1 and user is not None and last is not None and last is not made:
-                new = call(f"{_jax(spot)}.nn.log_softmax", logits, **_axis(spot, total, logits))
-                inside = replaced(user.args[0], uses[0], new)
-                kept = [replaced(last, user, inside) if n is last else n for n in block]
-                changed = kept[block.index(made) + 1 : block.index(last) + 1]
-                why = "`jax.nn.log_softmax` subtracts the maximum, and takes no logarithm of what rounds to zero."
-                return Rewrite(made, changed[-1], why, until=last, before=tuple(changed[:-1]))
-    return None
-
-
-def _names_in(node: ast.AST | None) -> list[ast.Name]:
-    """The one array that `p`, `p[y]` or `p[jnp.arange(n), y]` is of."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return [node] if isinstance(node, ast.Name) else []
-
-
-def _blocks(spot: Spot) -> Iterator[list[ast.stmt]]:
-    for node in _walk(spot):
-        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            if isinstance(block, list):
-                yield block
-
-
-def _logsumexp(spot: Spot, _: Origin) -> Rewrite | None:
-    for exponential, logits in _exponentials(spot):
-        for outer in _walk(spot):
-            inner = _only(outer) if is_call_of(outer, "log") else None
-            total = _sum_of(spot, inner, exponential) if inner is not None else None
-            if total is inner and total is not None and isinstance(outer, ast.expr):
-                new = call(f"{_jax(spot)}.nn.logsumexp", logits, **_axis(spot, total, logits, default=False))
-                return Rewrite(outer, new, "`jax.nn.logsumexp` subtracts the maximum first.")
-    return None
-
-
-def _sigmoid(spot: Spot, _: Origin) -> Rewrite | None:
-    """`1 / (1 + exp(-x))`, `exp(x) / (1 + exp(x))`, `log(1 + exp(x))`."""
-    for exponential, inner in _exponentials(spot):
-        for outer in _walk(spot):
-            if is_call_of(outer, "log1p") and _is(spot, _only(outer), exponential):
-                return _of_jax_nn(spot, "softplus", outer, inner)
-            if is_call_of(outer, "log") and _is_one_plus(spot, _only(outer), exponential):
-                return _of_jax_nn(spot, "softplus", outer, inner)
-            if isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div):
-                if not _is_one_plus(spot, outer.right, exponential):
-                    continue
-                if _is(spot, outer.left, exponential):
-                    return _of_jax_nn(spot, "sigmoid", outer, inner)
-                if isinstance(inner, ast.UnaryOp) and spot.scope.get(outer.left) == 1:
-                    return _of_jax_nn(spot, "sigmoid", outer, inner.operand)
-    return None
-
-
-def _of_jax_nn(spot: Spot, name: str, old: ast.AST, inner: ast.expr) -> Rewrite:
-    new = call(f"{_jax(spot)}.nn.{name}", inner)
-    return Rewrite(old, new, f"`jax.nn.{name}` computes it without the large exponential.")
-
-
-def _log_of(spot: Spot, origin: Origin) -> Rewrite | None:
-    """`log(softmax(x))`, `log(sigmoid(x))`."""
-    inner = _only(spot.node) if spot.operation == "log" else None
-    if isinstance(inner, ast.Name):
-        inner = spot.assigned(inner.id)
-    if inner is not None and is_call_of(inner, "softmax", "sigmoid") and isinstance(inner, ast.Call):
-        name = f"log_{operation_of(inner)}"
-        new = ast.Call(expression(f"{_jax(spot)}.nn.{name}"), inner.args, inner.keywords)
-        return Rewrite(spot.node, new, f"`jax.nn.{name}` takes the logarithm before anything rounds to zero.")
-    return None
-
-
-def _xlogy(spot: Spot, origin: Origin) -> Rewrite | None:
-    """`p * log(p)` where `p` is zero."""
-    product = next((node for node in spot.around if isinstance(node, ast.BinOp)), None)
-    if spot.operation != "log" or product is None or not isinstance(product.op, ast.Mult):
-        return None
-    values = origin.first.operands
-    if not values or (values[0].least or 0) < 0 or (nan := origin.nan) is None or nan.primitive != "mul":
-        return None
-    factor = product.right if product.left is spot.node else product.left
-    inner = _only(spot.node)
-    if inner is None or spot.node not in (product.left, product.right):
-        return None
-    if nan.differentiated:
-        jnp, positive = _jnp(spot), ast.Compare(inner, [ast.Gt()], [ast.Constant(0)])
-        kept = replaced(spot.node, inner, call(f"{jnp}.where", positive, inner, ast.Constant(1)))
-        new = call(f"{jnp}.where", positive, ast.BinOp(factor, ast.Mult(), kept), ast.Constant(0.0))
-        return Rewrite(product, new, "The inner `where` keeps 0 from the logarithm, the outer gives the limit, 0.")
-    new = call(f"{_jax(spot)}.scipy.special.xlogy", factor, inner)
-    return Rewrite(product, new, "`xlogy(0, 0)` is 0, the limit.")
 
 
 # ---------------------------------------------------------------------------------- choices and masks
@@ -192,7 +47,7 @@ def _inner_where(spot: Spot, origin: Origin) -> Rewrite | None:
     if mask is None or part is None:
         return None
     chosen = (part, expression(safe)) if mask.chosen else (expression(safe), part)
-    inside = call(f"{_jnp(spot)}.where", mask.condition, *chosen)
+    inside = call(f"{jnp_of(spot)}.where", mask.condition, *chosen)
     new = replaced(spot.node, part, inside)
     why = "The second `where`, inside, keeps the values that are thrown away from being computed with at all."
     return Rewrite(spot.node, new, why)
@@ -223,13 +78,13 @@ def _norm(spot: Spot, _: Origin) -> Rewrite | None:
             return Rewrite(old, new, "With a small number under it, the root and its derivative are finite.")
     for old in ast.walk(spot.node):
         if isinstance(old, ast.Attribute) and old.attr == "norm" and not _is_called(spot, old):
-            new = expression(f"lambda x: {_jnp(spot)}.sqrt({_jnp(spot)}.sum(x ** 2) + {SMALL})")
+            new = expression(f"lambda x: {jnp_of(spot)}.sqrt({jnp_of(spot)}.sum(x ** 2) + {SMALL})")
             return Rewrite(old, new, "With a small number under it, the root and its derivative are finite.")
     return None
 
 
 def _with_root_kept(spot: Spot, old: ast.Call) -> ast.expr | None:
-    jnp, parts = _jnp(spot), spot.parts_of(old)
+    jnp, parts = jnp_of(spot), spot.parts_of(old)
     keywords = {each.arg: each.value for each in old.keywords if each.arg}
     if not parts or (len(parts) > 1 and operation_of(old) == "norm") or "ord" in keywords:
         return None
@@ -256,7 +111,7 @@ def _kept_above(spot: Spot, old: ast.AST, part: ast.expr, origin: Origin, what: 
     values = origin.first.operands
     negative = any(value.least is not None and value.least < 0 for value in values[:1])
     if negative or what == "logarithm":
-        inside: ast.expr = call(f"{_jnp(spot)}.maximum", part, expression(small))
+        inside: ast.expr = call(f"{jnp_of(spot)}.maximum", part, expression(small))
     else:
         inside = ast.BinOp(part, ast.Add(), expression(small))
     return Rewrite(old, replaced(old, part, inside), f"Kept above zero, the {what} and its derivative are finite.")
@@ -267,7 +122,7 @@ def _logarithm(spot: Spot, origin: Origin) -> Rewrite | None:
         return None
     part = spot.parts[0]
     if spot.operation == "log1p":
-        inside = call(f"{_jnp(spot)}.maximum", part, expression("-1 + 1e-6"))
+        inside = call(f"{jnp_of(spot)}.maximum", part, expression("-1 + 1e-6"))
         return Rewrite(
             spot.node,
             replaced(spot.node, part, inside),
@@ -280,13 +135,13 @@ def _clip(spot: Spot, origin: Origin) -> Rewrite | None:
     edge = "1e-3" if origin.first.dtype == "float16" else "1e-6"
     parts = spot.parts
     if spot.operation in _CLIPPED and parts:
-        inside = call(f"{_jnp(spot)}.clip", parts[0], expression(f"-1 + {edge}"), expression(f"1 - {edge}"))
+        inside = call(f"{jnp_of(spot)}.clip", parts[0], expression(f"-1 + {edge}"), expression(f"1 - {edge}"))
     elif spot.operation == "logit" and parts:
-        inside = call(f"{_jnp(spot)}.clip", parts[0], expression(edge), expression(f"1 - {edge}"))
+        inside = call(f"{jnp_of(spot)}.clip", parts[0], expression(edge), expression(f"1 - {edge}"))
     elif spot.operation == "arccosh" and parts:
-        inside = call(f"{_jnp(spot)}.maximum", parts[0], expression(f"1 + {edge}"))
+        inside = call(f"{jnp_of(spot)}.maximum", parts[0], expression(f"1 + {edge}"))
     elif spot.operation in ("gammaln", "digamma", "reciprocal") and parts:
-        inside = call(f"{_jnp(spot)}.maximum", parts[0], expression(edge))
+        inside = call(f"{jnp_of(spot)}.maximum", parts[0], expression(edge))
     else:
         return None
     return Rewrite(
@@ -301,7 +156,7 @@ def _angle(spot: Spot, _: Origin) -> Rewrite | None:
         return None
     y, x = spot.parts
     both = ast.BinOp(_equals_zero(x), ast.BitAnd(), _equals_zero(y))
-    new = replaced(spot.node, x, call(f"{_jnp(spot)}.where", both, ast.Constant(1.0), x))
+    new = replaced(spot.node, x, call(f"{jnp_of(spot)}.where", both, ast.Constant(1.0), x))
     return Rewrite(spot.node, new, "At (0, 0) the angle is taken at (0, 1), where it has a derivative.")
 
 
@@ -321,7 +176,7 @@ def _mean_of_chosen(spot: Spot, _: Origin) -> Rewrite | None:
     keywords = {each.arg: each.value for each in getattr(spot.node, "keywords", ()) if each.arg}
     if not is_call_of(spot.node, "mean") or not spot.parts or "where" not in keywords:
         return None
-    jnp, others = _jnp(spot), {k: v for k, v in keywords.items() if k != "where"}
+    jnp, others = jnp_of(spot), {k: v for k, v in keywords.items() if k != "where"}
     total = call(f"{jnp}.sum", spot.parts[0], **keywords)
     count = call(f"{jnp}.maximum", call(f"{jnp}.sum", keywords["where"], **others), ast.Constant(1))
     return Rewrite(spot.node, ast.BinOp(total, ast.Div(), count), "Of nothing the mean is then 0.")
@@ -337,7 +192,7 @@ def _mean_of_nothing(spot: Spot, _: Origin) -> Rewrite | None:
 def _division(spot: Spot, origin: Origin) -> Rewrite | None:
     if spot.operation not in ("/", "%") or len(spot.parts) != 2:
         return None
-    part, jnp = spot.parts[1], _jnp(spot)
+    part, jnp = spot.parts[1], jnp_of(spot)
     value = origin.first.operands[1] if len(origin.first.operands) > 1 else None
     least = value.least if value is not None else None
     if spot.operation == "/" and least is not None and least >= 0:
@@ -366,9 +221,9 @@ def _written_infinity(spot: Spot, origin: Origin) -> Rewrite | None:
     dtype = origin.first.dtype
     for node in ast.walk(spot.function):
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and _is_infinity(node.operand):
-            return Rewrite(node, expression(f"{_jnp(spot)}.finfo({_jnp(spot)}.{dtype}).min"), _FINITE)
+            return Rewrite(node, expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{dtype}).min"), _FINITE)
         if _is_infinity(node, "-inf"):
-            return Rewrite(node, expression(f"{_jnp(spot)}.finfo({_jnp(spot)}.{dtype}).min"), _FINITE)
+            return Rewrite(node, expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{dtype}).min"), _FINITE)
     return None
 
 
@@ -388,7 +243,7 @@ def _exponential(spot: Spot, origin: Origin) -> Rewrite | None:
     if spot.operation not in ("exp", "expm1", "exp2", "cosh", "sinh") or not spot.parts:
         return None
     limit = _EXPONENTS.get(origin.first.dtype, "80")
-    inside = call(f"{_jnp(spot)}.minimum", spot.parts[0], expression(limit))
+    inside = call(f"{jnp_of(spot)}.minimum", spot.parts[0], expression(limit))
     why = f"Cut off before {origin.first.dtype} overflows; or work with the logarithm."
     return Rewrite(spot.node, replaced(spot.node, spot.parts[0], inside), why)
 
@@ -397,7 +252,7 @@ def _wider(spot: Spot, origin: Origin) -> Rewrite | None:
     """Half precision: the same in float32."""
     if origin.first.dtype not in _HALF or origin.first.kind != "inf":
         return None
-    jnp = _jnp(spot)
+    jnp = jnp_of(spot)
     if isinstance(spot.node, ast.Call) and spot.operation == "astype" and spot.node.args:
         wide = ast.Call(spot.node.func, [expression(f"{jnp}.bfloat16"), *spot.node.args[1:]], spot.node.keywords)
         return Rewrite(spot.node, wide, "bfloat16 has the range of float32.")
@@ -411,7 +266,7 @@ def _wider(spot: Spot, origin: Origin) -> Rewrite | None:
 def _cholesky(spot: Spot, origin: Origin) -> Rewrite | None:
     if spot.operation != "cholesky" or not spot.parts:
         return None
-    part, jnp = spot.parts[0], _jnp(spot)
+    part, jnp = spot.parts[0], jnp_of(spot)
     jitter = expression(f"1e-6 * {jnp}.eye({text(part)}.shape[-1])")
     new = replaced(spot.node, part, ast.BinOp(part, ast.Add(), jitter))
     return Rewrite(
@@ -430,13 +285,13 @@ def _optimizer(spot: Spot, origin: Origin) -> Rewrite | None:
 
 
 _STRATEGIES: tuple[Strategy, ...] = (
-    _log_softmax,
-    _softmax,
-    _logsumexp,
-    _sigmoid,
-    _log_of,
+    written_out.log_softmax,
+    written_out.softmax,
+    written_out.logsumexp,
+    written_out.sigmoid,
+    written_out.log_of,
     _inner_where,
-    _xlogy,
+    written_out.xlogy,
     _norm,
     _root,
     _wider,
@@ -453,91 +308,6 @@ _STRATEGIES: tuple[Strategy, ...] = (
     _optimizer,
 )
 """In the order in which they are tried."""
-
-
-# ---------------------------------------------------------------------------------------------- parts
-
-
-def _jnp(spot: Spot) -> str:
-    return alias(spot.scope, "jax.numpy")
-
-
-def _jax(spot: Spot) -> str:
-    return alias(spot.scope, "jax")
-
-
-def _only(node: ast.AST | None) -> ast.expr | None:
-    return node.args[0] if isinstance(node, ast.Call) and node.args else None
-
-
-def _walk(spot: Spot) -> Iterator[ast.AST]:
-    return ast.walk(spot.function)
-
-
-def _exponentials(spot: Spot) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each exponential that the spot is, or works on: the call, or the name that it was given, and its operand."""
-    nodes = [spot.node, *ast.walk(spot.node), *(node for node in spot.around if isinstance(node, ast.expr))]
-    for node in nodes:
-        named = spot.assigned(node.id) if isinstance(node, ast.Name) else node
-        if isinstance(named, ast.Call) and is_call_of(named, "exp") and named.args:
-            yield named, named.args[0]
-
-
-def _is(spot: Spot, node: ast.AST | None, exponential: ast.expr) -> bool:
-    """Whether a node is this exponential: as written, or by a name that was given to it."""
-    if node is None:
-        return False
-    if isinstance(node, ast.Name):
-        named = _assigned_anywhere(spot, node.id)
-        return named is not None and text(named) == text(exponential)
-    return text(node) == text(exponential)
-
-
-def _assigned_anywhere(spot: Spot, name: str) -> ast.expr | None:
-    found = [
-        node.value
-        for node in _walk(spot)
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
-    ]
-    return found[-1] if len(found) == 1 else None
-
-
-def _sum_of(spot: Spot, node: ast.AST | None, exponential: ast.expr) -> ast.Call | None:
-    """The call that sums the exponential, if `node` is one, or a name of one."""
-    if isinstance(node, ast.Name):
-        node = _assigned_anywhere(spot, node.id)
-    if not isinstance(node, ast.Call) or not is_call_of(node, "sum"):
-        return None
-    summed = spot.parts_of(node)
-    return node if summed and _is(spot, summed[0], exponential) else None
-
-
-def _divisions(spot: Spot, exponential: ast.expr) -> Iterator[ast.BinOp]:
-    for node in _walk(spot):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is(spot, node.left, exponential):
-            yield node
-
-
-def _axis(spot: Spot, total: ast.Call, logits: ast.expr, *, default: bool = True) -> dict[str, ast.expr]:
-    """The axis that a sum goes over, as a keyword; over all axes softmax has to be told so."""
-    given = {each.arg: each.value for each in total.keywords if each.arg in ("axis", "keepdims")}
-    positional = spot.parts_of(total)[1:]
-    axis = given.get("axis", positional[0] if positional else None)
-    if axis is None:
-        dimensions = (
-            len(spot.making.operands[0].aval.shape) - len(spot.making.lane_sizes) if spot.making.operands else 1
-        )
-        return {"axis": ast.Constant(None)} if default and dimensions > 1 else {}
-    kept = {"keepdims": given["keepdims"]} if not default and "keepdims" in given else {}
-    return {"axis": axis, **kept}
-
-
-def _is_one_plus(spot: Spot, node: ast.AST | None, exponential: ast.expr) -> bool:
-    match node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            pairs = ((left, right), (right, left))
-            return any(spot.scope.get(one) == 1 and _is(spot, other, exponential) for one, other in pairs)
-    return False
 
 
 def _candidates(spot: Spot, *names: str) -> Iterator[ast.Call]:

@@ -1,15 +1,17 @@
-"""An expression of the user's that gave a NaN or an infinity: its syntax, what surrounds it, what it was given."""
+"""An expression of the user's that gave a NaN or an infinity: its syntax, its surroundings, and code in its place."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.nonfinite.origins import Making, Value
+from jaxmagic.core.rules.rewrite import alias, text
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, path_to, smallest, stored
 from jaxmagic.core.source.syntax import span_of
@@ -214,3 +216,32 @@ def _own(function: ast.AST) -> Iterator[Any]:
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             yield child
             yield from _own(child)
+
+
+_EXPONENT = re.compile(r"\b(\d+e-)0(\d)\b")
+
+
+class Rewrite(NamedTuple):
+    """Code for a place in the source."""
+
+    old: ast.AST
+    new: ast.AST
+    why: str
+    """What it does, in a sentence."""
+    sure: bool = True
+    until: ast.AST | None = None
+    """The last statement, where several are replaced."""
+    before: tuple[ast.AST, ...] = ()
+    """Statements that go before `new`."""
+
+    @property
+    def code(self) -> str:
+        return _EXPONENT.sub(r"\1\2", text(*self.before, self.new))
+
+
+def jnp_of(spot: Spot) -> str:
+    return alias(spot.scope, "jax.numpy")
+
+
+def jax_of(spot: Spot) -> str:
+    return alias(spot.scope, "jax")
