@@ -79,9 +79,14 @@ def test_a_callback_that_fails_when_the_cell_has_ended_is_one_short_line():
         jax.debug.callback(check, x[0, 0])
         return x * 2
 
+    late = True
     with jaxmagic.trace() as t:
         x = jnp.ones((1500, 1500)) @ jnp.ones((1500, 1500))
-        f(x)
+        try:
+            f(x)
+        except jax.errors.JaxRuntimeError:  # JAX 0.10 runs such a program before the call returns
+            late = False
     assert t.report is not None
     said = [line for line in t.report.limits if "callback" in line]
-    assert said == ["a callback that was still running at the end of the cell raised ValueError: negative"]
+    line = "a callback that was still running at the end of the cell raised ValueError: negative"
+    assert said == ([line] if late else [])

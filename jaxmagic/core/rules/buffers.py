@@ -29,7 +29,7 @@ def donated_buffer(failing: Failing) -> Cause | None:
     if failing.says(r"buffer that was previously donated in the same call"):
         return _twice(failing)
     match = failing.says(r"Array has been deleted with shape=(\S+?)\.?$")
-    if match is None and not failing.says(r"buffer has been deleted or donated"):
+    if match is None and not failing.says(r"[Bb]uffer has been deleted or donated"):
         return None
     used, path = next(_deleted_in(failing), (None, ""))
     kind = f" ({match[1]})" if match else ""

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import FrameType
@@ -134,12 +134,8 @@ class Failing:
     @property
     def tracing(self) -> bool:
         """Whether the failing line ran inside of anything of JAX's, a transformation for one."""
-        frame = self.site.frame.f_back
-        while frame is not None:
-            if frame.f_globals.get("__name__", "").partition(".")[0] == "jax":
-                return True
-            frame = frame.f_back
-        return False
+        # From each of the user's frames, for that of a generator that has ended no longer knows who called it.
+        return any(_is_of_jax(frame) for site in self.sites for frame in _callers(site.frame))
 
     def _tracers(self) -> list[Any]:
         """The tracers that the failing expression names."""
@@ -152,6 +148,17 @@ class Failing:
         """Whether Python's own operator, keyword or built-in function wanted the value, and no library's code."""
         frame = self.machinery[0] if self.machinery else None
         return frame is not None and is_jax(frame, _CONVERSIONS)
+
+
+def _callers(frame: FrameType) -> Iterator[FrameType]:
+    outer = frame.f_back
+    while outer is not None:
+        yield outer
+        outer = outer.f_back
+
+
+def _is_of_jax(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] == "jax"
 
 
 @dataclass(frozen=True)

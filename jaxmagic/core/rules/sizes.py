@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
@@ -20,35 +21,46 @@ def loop_unrolled(observed: Observed) -> Iterator[Cause]:
     """A Python loop in a compiled function runs while it is traced: each pass adds its equations to the program, and
     the time to compile grows with it. `jax.lax.scan` and `fori_loop` hold the body once.
 
-    Sure: the equations are counted by the lines they came from, functions that the body calls included. Reported from
-    300 on, where one line made at least ten.
+    Sure: the equations are counted by the lines they came from, and where the passes are counted (`range`, `while`)
+    those of functions that the body calls too: a model calls each of its layers in such a loop, and each is another.
+    Reported from 300 on, where one line made at least ten.
     """
-    counts: Counter[tuple[str, int]] = Counter()
+    own: Counter[tuple[str, int]] = Counter()
+    called: Counter[tuple[str, int]] = Counter()
     for program in (trace.program for one in observed.compiled for trace in one.traces if trace.program is not None):
-        counts |= _by_line(program)  # the largest program counts, not their sum
+        own |= _by_line(program, deepest=1)  # the largest program counts, not their sum
+        called |= _by_line(program)
     for piece in ran(observed):
-        for loop in piece.own if piece.compiled and counts else ():
+        for loop in piece.own if piece.compiled and called else ():
             if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp):
-                yield from _unrolled(piece, loop, counts)
+                yield from _unrolled(piece, loop, called if _is_counted(loop) else own)
 
 
-def _by_line(program: Program) -> Counter[tuple[str, int]]:
+def _is_counted(loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether the passes do the same over and over, as far as the loop's head tells."""
+    if isinstance(loop, ast.While):
+        return True
+    over = loop.iter if isinstance(loop, ast.For) else loop.generators[0].iter
+    return any(isinstance(node, ast.Name) and node.id == "range" for node in ast.walk(over))
+
+
+def _by_line(program: Program, deepest: int | None = None) -> Counter[tuple[str, int]]:
     found: Counter[tuple[str, int]] = Counter()
     waiting: list[Region] = [program.root]
     while waiting:
         for equation in waiting.pop().equations:
             waiting += equation.regions
-            for span in _places(program, equation.frame):
-                found[span] += 1
+            for place in islice(_places(program, equation.frame), deepest):
+                found[place] += 1
     return found
 
 
-def _places(program: Program, frame: int) -> set[tuple[str, int]]:
-    """The line of an equation, and those of the calls that led to it."""
-    found = set()
+def _places(program: Program, frame: int) -> dict[tuple[str, int], None]:
+    """The line of an equation, and those of the calls that led to it, outwards."""
+    found = {}
     while 0 <= frame < len(program.frames):
         span, frame = program.frames[frame].span, program.frames[frame].parent
-        found.add((span.file, span.line))
+        found[span.file, span.line] = None
     return found
 
 

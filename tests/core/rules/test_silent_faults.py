@@ -307,6 +307,18 @@ def test_an_unrolled_loop_is_counted_by_its_lines():
     assert "600 equations" in cell.found("loop-unrolled").title
 
 
+def test_a_model_that_calls_each_of_its_layers_is_no_unrolled_loop():
+    cell = watched(
+        IMPORTS + "class Layer:\n    def __init__(self, w):\n        self.w = w\n    def __call__(self, x):\n"
+        "        for _ in range(9):\n            x = jnp.tanh(x @ self.w) + x\n        return x\n"
+        "layers = [Layer(jnp.eye(3) * n) for n in range(24)]\n"
+        "@jax.jit\ndef model(x):\n    for layer in layers:\n        x = layer(x)\n    return x\n"
+        "out = model(jnp.ones(3))"
+    )
+    titles = [finding.title for finding in cell.report.findings if finding.rule == "loop-unrolled"]
+    assert [title.partition(":")[0] for title in titles] == ["`for _ in range(9)"]
+
+
 UNROLLED = [
     (
         "def layer(x, i):\n    y = jnp.sin(x) + i\n    return y * 0.5\n@jax.jit\ndef net(x):\n"
