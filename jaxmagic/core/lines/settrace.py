@@ -82,7 +82,7 @@ class SettraceWatcher:
             return
         for watched in self._codes.values():
             watched.quiet.clear()
-        self._wake()
+        self._resume()
 
     def wake(self) -> None:
         # Only a thread itself can begin to trace. This has the main thread call us between two of its instructions.
@@ -91,9 +91,9 @@ class SettraceWatcher:
 
     def next_statement(self) -> None:
         if self._on:
-            self._wake()
+            self._resume()
 
-    def _wake(self) -> None:
+    def _resume(self) -> None:
         self._calm = 0
         thread = threading.get_ident()
         if thread in self._resting and sys.gettrace() is None:
