@@ -51,22 +51,19 @@ def one_by_hand(c, _):
 
 
 def eight_by_hand(c, _):
-    a = jnp.sin(c) * 1.1
-    b = a * 2
-    d = jnp.cos(b)
-    e = d + a
-    g = e * 1.01
-    h = jnp.tanh(g)
-    k = h - a
-    y = k * 0.5
-    for value in (a, b, d, e, g, h, k, y):
+    values = _eight_of(c)
+    for value in values:
         jax.debug.callback(_ignore, value)
-    return y, None
+    return values[-1], None
 
 
 def eight_made(values, _):
     """Each of the eight in an array of its own, as whatever reads them needs it; only the last step's are kept."""
-    c = values[-1]
+    return lax.optimization_barrier(_eight_of(values[-1])), None
+
+
+def _eight_of(c):
+    """What `eight` computes, whose own lines have to be tapped."""
     a = jnp.sin(c) * 1.1
     b = a * 2
     d = jnp.cos(b)
@@ -75,7 +72,7 @@ def eight_made(values, _):
     h = jnp.tanh(g)
     k = h - a
     y = k * 0.5
-    return lax.optimization_barrier((a, b, d, e, g, h, k, y)), None
+    return a, b, d, e, g, h, k, y
 
 
 def _ignore(value: object) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.lines import values
-from jaxmagic.core.source.nodes import loaded, stored
+from jaxmagic.core.source.nodes import bound_by, loaded, stored
 from jaxmagic.records import Hint
 
 MOST = 8
@@ -92,18 +92,7 @@ def _assignments(site: Site, name: str, line: int) -> list[ast.stmt]:
     if body is None or isinstance(body, ast.Lambda):
         return []
     statements = [node for node in ast.walk(body) if isinstance(node, ast.stmt) and node.lineno < line]
-    return [statement for statement in statements if name in stored(*_targets(statement))]
-
-
-def _targets(node: ast.stmt) -> list[ast.expr]:
-    match node:
-        case ast.Assign(targets=targets):
-            return targets
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
-            return [target]
-        case ast.With(items=items):
-            return [item.optional_vars for item in items if item.optional_vars is not None]
-    return []
+    return [statement for statement in statements if name in stored(*bound_by(statement))]
 
 
 def _right_side(site: Site, name: str, line: int) -> ast.expr | None:
@@ -123,7 +112,7 @@ def _from_source(site: Site, name: str, line: int) -> Hint | None:
         return None
     above = _assignments(site, name, line)
     if above:
-        span = site.span_of(_targets(above[-1])[0])
+        span = site.span_of(bound_by(above[-1])[0])
         return Hint(span, site.function, -1, name, "assigned", leaves, hidden)
     parameter = _parameter(site, name)
     if parameter is None:

@@ -71,16 +71,24 @@ def _path(name: str) -> str:
 
 
 def _flax(value: object) -> Iterator[tuple[str, Any]] | None:
-    nnx, core = sys.modules.get("flax.nnx"), sys.modules.get("flax.core")
+    nnx = sys.modules.get("flax.nnx")
     if _is(value, nnx, "Variable"):
         return iter([("", attribute(value, "_raw_value"))])
-    if _is(value, nnx, "State"):
-        return children(attribute(value, "_mapping"), _never)
+    mapping = mapping_of(value)
+    if mapping is not None:
+        return children(attribute(value, mapping), _never)
     if _is(value, nnx, "Pytree") or _is(value, nnx, "Module"):
         return _attributes(value)
-    if _is(value, core, "FrozenDict"):
-        return children(attribute(value, "_dict"), _never)
     return None
+
+
+def mapping_of(value: object) -> str | None:
+    """The one attribute in which a mapping of Flax's keeps what it holds; None for anything else."""
+    found = (held for module, name, held in _MAPPINGS if _is(value, sys.modules.get(module), name))
+    return next(found, None)
+
+
+_MAPPINGS = (("flax.nnx", "State", "_mapping"), ("flax.core", "FrozenDict", "_dict"))
 
 
 def _is(value: object, module: Any, name: str) -> bool:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from jaxmagic.core.source.nodes import name_called
+
 VERDICT = "never the same twice"
 
 _MODULES = ("time", "datetime", "uuid", "secrets", "tempfile")
@@ -54,10 +56,7 @@ def _reads_clock(node: ast.AST, known: set[str]) -> bool:
         return node.id in known
     if not isinstance(node, ast.Call):
         return False
-    function = node.func
-    name = (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    function, name = node.func, name_called(node)
     if name in _SEEDED:
         return not node.args and not node.keywords
     if isinstance(function, ast.Name):

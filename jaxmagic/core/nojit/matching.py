@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxmagic.core import jax_internals
 from jaxmagic.core.capture.ownership import IsUser, Subject, inside_jax, subject_of
 from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute
+from jaxmagic.core.programs.parameters import inner_jaxprs, opened
 
 _MOST_FUNCTIONS = 400
 """Functions looked at to find out whether one leads to another."""
@@ -95,8 +96,8 @@ class Targets:
 
     def _search(self, jaxpr: Any, known: dict[int, bool], loops: set[tuple[CodeType, int]]) -> bool:
         found = False
-        for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-            inside = [self._search(each, known, loops) for each in _regions(equation)]
+        for equation in opened(jaxpr).eqns:
+            inside = [self._search(each.jaxpr, known, loops) for each in inner_jaxprs("", equation.params)]
             places = _places(equation)
             if any(inside):
                 loops.update([place for place in places if not inside_jax(place[0].co_filename)][:1])
@@ -187,13 +188,6 @@ def _held(function: FunctionType) -> list[Any]:
     modules = [each for each in held if isinstance(each, ModuleType)]
     held += [vars(module)[name] for module in modules for name in names if name in vars(module)]
     return [each for each in held if callable(each)]
-
-
-def _regions(equation: Any) -> Iterator[Any]:
-    for parameter in equation.params.values():
-        for each in parameter if isinstance(parameter, tuple | list) else (parameter,):
-            if hasattr(each, "eqns") or hasattr(getattr(each, "jaxpr", None), "eqns"):
-                yield each
 
 
 def _places(equation: Any) -> list[tuple[CodeType, int]]:

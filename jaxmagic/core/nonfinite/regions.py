@@ -6,24 +6,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.programs.parameters import is_jaxpr, opened
+from jaxmagic.core.programs.parameters import CALLS, is_jaxpr, opened
 
 MOST_STEPS = 5_000
 
-_CALLS = (
-    "jit",
-    "pjit",
-    "closed_call",
-    "core_call",
-    "checkpoint",
-    "remat",
-    "remat2",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
-    "custom_lin",
-    "eval_jaxpr",
-)
+_CALLS = (*CALLS, "jit", "pjit", "custom_vjp_call_jaxpr", "custom_lin")
 """Primitives whose operands are those of the first jaxpr in their parameters."""
 
 _SKIPPED = ("jaxmagic_tap", "debug_callback", "debug_print")

@@ -2,18 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import FrameType
 from typing import Any
 
-from jax.interpreters import batching
-
 from jaxmagic.core import jax_internals
+from jaxmagic.core.batchers import batched_by
 
 jax_internals.exclude_from_tracebacks(__file__)
-
-_users: list[object] = []
-_originals: dict[Any, Any] = {}
 
 
 class InLane:
@@ -65,20 +60,8 @@ def lane_of(frame: FrameType) -> int | None:
 @contextmanager
 def marked_lanes() -> Iterator[None]:
     """While it lasts, prints and callbacks that are vmapped learn their lane; those in JAX's caches did not."""
-    user = object()
-    rules = batching.fancy_primitive_batchers
-    if not _users:
-        for primitive in jax_internals.DEBUG_PRIMITIVES:
-            _originals[primitive] = rules[primitive]
-            rules[primitive] = partial(_batch, rules[primitive], primitive)
-    _users.append(user)
-    try:
+    with batched_by(_batch, jax_internals.DEBUG_PRIMITIVES):
         yield
-    finally:
-        _users.remove(user)
-        if not _users:
-            rules.update(_originals)
-            _originals.clear()
 
 
 def _batch(rule: Any, primitive: Any, axis: Any, operands: Any, axes: Any, **parameters: Any) -> Any:

@@ -45,6 +45,18 @@ _KINDS = {
     ("xla_pmap", "call_jaxpr"): "pmap",
 }
 
+CALLS = (
+    "closed_call",
+    "core_call",
+    "checkpoint",
+    "remat",
+    "remat2",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "eval_jaxpr",
+)
+"""Primitives whose operands are those of the one jaxpr in their parameters."""
+
 _NOISE = {
     "compiler_options_kvs",
     "ctx_mesh",

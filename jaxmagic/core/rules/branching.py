@@ -4,14 +4,15 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jaxmagic.core.rules.calls import called
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.equations import placed
 from jaxmagic.core.rules.functions_called import function_behind, own_function
 from jaxmagic.core.rules.hosting import BRANCHING, effect_in, is_batched
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import text
-from jaxmagic.records import Equation, Evidence, Program, Region, Span
+from jaxmagic.core.source.nodes import name_called
+from jaxmagic.records import Evidence, Span
 
 _DEAR = ("scan", "while", "dot_general", "conv_general_dilated", "cholesky", "lu", "qr", "svd", "eigh", "sort", "fft")
 """Operations that are worth a word, where they run in vain."""
@@ -50,7 +51,7 @@ def _dear(observed: Observed, piece: Ran, node: ast.Call) -> _Work | None:
     spans = [branch.span_of(branch.node) for branch in branches]
     for compiled in observed.compiled:
         for trace in compiled.traces:
-            found = list(_placed(trace.program)) if trace.program is not None else []
+            found = list(placed(trace.program)) if trace.program is not None else []
             kinds = {equation.primitive for equation, places in found if places[0] == span}
             if "select_n" in kinds and "cond" not in kinds:
                 dear = [(equation, places) for equation, places in found if equation.primitive in _DEAR]
@@ -83,20 +84,6 @@ def _written(observed: Observed, branch: Ran, depth: int = 0) -> _Work | None:
     return None
 
 
-def _placed(program: Program) -> Iterator[tuple[Equation, list[Span]]]:
-    """Every equation with its place, and those of the calls that led to it."""
-    waiting: list[Region] = [program.root]
-    while waiting:
-        for equation in waiting.pop().equations:
-            waiting += equation.regions
-            frame, places = equation.frame, []
-            while 0 <= frame < len(program.frames):
-                places.append(program.frames[frame].span)
-                frame = program.frames[frame].parent
-            if places:
-                yield equation, places
-
-
 def _inside(places: list[Span], functions: list[Span]) -> bool:
     return any(
         place.file == function.file
@@ -110,7 +97,7 @@ def _inside(places: list[Span], functions: list[Span]) -> bool:
 def _cause(observed: Observed, piece: Ran, node: ast.Call, work: _Work) -> Cause:
     fix, replaces = _one_by_one(observed, piece)
     return Cause(
-        title=f"under vmap all branches of this {called(node)} are computed for every example",
+        title=f"under vmap all branches of this {name_called(node)} are computed for every example",
         explanation=f"`{' '.join(piece.text(node.args[0]).split())}` differs from example to example, so the branches "
         "became a choice between results that are all computed. `jax.lax.map` in the place of vmap computes only the "
         "branch that is taken, one example after the other; or choose before vmap which examples need it.",

@@ -8,7 +8,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import path_to, stored
+from jaxmagic.core.source.nodes import name_called, path_to, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -23,11 +23,7 @@ _TODAY = {
 
 def _callback(failing: Failing) -> ast.Call | None:
     node = failing.node
-    return node if isinstance(node, ast.Call) and _name(node) in _CALLBACKS and node.args else None
-
-
-def _name(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return node if isinstance(node, ast.Call) and name_called(node) in _CALLBACKS and node.args else None
 
 
 def _of_numpy(failing: Failing, function: ast.expr) -> str:
@@ -215,7 +211,7 @@ def _calls(failing: Failing, names: tuple[str, ...], argument: str | None) -> It
     """Calls of these functions in the user's files, newest first, with that name as first argument."""
     for file in reversed(failing.files):
         for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.Call) and _name(node) in names and argument in (None, _first(node)):
+            if isinstance(node, ast.Call) and name_called(node) in names and argument in (None, _first(node)):
                 yield file, node
 
 

@@ -9,10 +9,6 @@ Fix = tuple[str, Span | None]
 """Code, and the span it stands in for."""
 
 
-def called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
 def argument(node: ast.Call, index: int, *names: str) -> ast.expr | None:
     for keyword in node.keywords:
         if keyword.arg in names:

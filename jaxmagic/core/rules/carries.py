@@ -3,11 +3,12 @@
 import ast
 import re
 
-from jaxmagic.core.rules.calls import Fix, argument, called, short_type
+from jaxmagic.core.rules.calls import Fix, argument, short_type
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, at_path, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
 _CARRY = re.compile(
@@ -37,7 +38,7 @@ def carry_type(failing: Failing) -> Cause | None:
     node = failing.node
     if match is None or not isinstance(node, ast.Call):
         return None
-    loop = called(node)
+    loop = name_called(node)
     body = function_of(failing.site, argument(node, _BODY.get(loop, 0), "f", "body_fun"))
     path = _carry_path(match["path"], loop)
     leaving = _leaving(body, loop, path)
@@ -153,7 +154,7 @@ def carry_structure(failing: Failing) -> Cause | None:
     node = failing.node
     if not isinstance(node, ast.Call) or not (pair or match):
         return None
-    loop = called(node)
+    loop = name_called(node)
     body = function_of(failing.site, argument(node, _BODY.get(loop, 0), "f", "body_fun"))
     results = body.returned() if body is not None else []
     span = body.span_of(results[0]) if body is not None and len(results) == 1 else None

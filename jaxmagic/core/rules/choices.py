@@ -4,11 +4,12 @@ import ast
 import re
 
 from jaxmagic.core.failures.sites import Site
-from jaxmagic.core.rules.calls import Fix, argument, called, short_type
+from jaxmagic.core.rules.calls import Fix, argument, short_type
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_from, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
 _BRANCHES = re.compile(
@@ -59,7 +60,7 @@ def _compared(branches: list[Function | None], match: re.Match[str]) -> list[Fun
 
 
 def _branches(site: Site, node: ast.Call) -> list[Function | None]:
-    if called(node) == "switch":
+    if name_called(node) == "switch":
         listed = argument(node, 1, "branches")
         if isinstance(listed, ast.Tuple | ast.List):
             return [function_of(site, branch) for branch in listed.elts]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from jaxmagic.core.rules import rekeyed
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.equations import equations, place_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.scopes import around, assigned, attribute_values, binder
 from jaxmagic.core.source.nodes import path_to, stored
-from jaxmagic.records import Compiled, Equation, Evidence, Program, Region, Span
+from jaxmagic.records import Compiled, Equation, Evidence, Program, Span
 
 _DEEPEST = 5
 """Names that a value is followed through."""
@@ -123,17 +124,10 @@ def _is_text(value: object) -> bool:
 
 
 def _at(program: Program, span: Span) -> Iterator[Equation]:
-    for equation in _equations(program.root):
-        frame = program.frames[equation.frame].span if 0 <= equation.frame < len(program.frames) else None
+    for equation in equations(program.root):
+        frame = place_of(program, equation)
         if frame is not None and frame.file == span.file and frame.line <= span.line <= frame.end_line:
             yield equation
-
-
-def _equations(region: Region) -> Iterator[Equation]:
-    for equation in region.equations:
-        yield equation
-        for inner in equation.regions:
-            yield from _equations(inner)
 
 
 @on_cell("frozen-read", "wrong-result", "a clock, the environment or a file is read inside a compiled function")

@@ -12,6 +12,7 @@ from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.lines.attributes import class_attribute, instance_dict, module_of
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import own_nodes
 from jaxmagic.core.source.syntax import definition, span_of
 from jaxmagic.records import Span
 
@@ -40,12 +41,12 @@ class Function:
         """The expressions it can return, inner functions' own returns left out."""
         if isinstance(self.node, ast.Lambda):
             return [self.node.body]
-        return [node.value for node in _own(self.node) if isinstance(node, ast.Return) and node.value is not None]
+        return [node.value for node in own_nodes(self.node) if isinstance(node, ast.Return) and node.value is not None]
 
     def assigned(self, name: str) -> ast.expr | None:
         """The last expression assigned to a plain name."""
         found = None
-        for node in _own(self.node):
+        for node in own_nodes(self.node):
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                     found = value
@@ -56,15 +57,6 @@ class Function:
 
     def text(self, node: ast.AST) -> str:
         return source.text_of(self.span_of(node))
-
-
-def _own(function: ast.AST) -> list[ast.AST]:
-    """Nodes of a function in source order, without those of functions inside it."""
-    found: list[ast.AST] = []
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            found += [child, *_own(child)]
-    return found
 
 
 def function_of(site: Site, node: ast.expr | None) -> Function | None:

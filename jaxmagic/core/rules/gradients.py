@@ -10,6 +10,7 @@ from jaxmagic.core.rules.functions import Function, function_of, made_from
 from jaxmagic.core.rules.jits import static_fix
 from jaxmagic.core.rules.rewrite import replaced, text
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -24,7 +25,7 @@ class _Grad(NamedTuple):
 
     @property
     def name(self) -> str:
-        return _name(self.node)
+        return name_called(self.node)
 
     def with_keyword(self, name: str, value: object) -> tuple[str, Span]:
         """The call with a keyword set, or left out for None."""
@@ -221,7 +222,7 @@ def while_reverse_mode(failing: Failing) -> Cause | None:
         return None
     span = failing.equation
     loop = source.node_at(span) if span is not None else None
-    bounds = loop.args[:2] if isinstance(loop, ast.Call) and _name(loop) == "fori_loop" else []
+    bounds = loop.args[:2] if isinstance(loop, ast.Call) and name_called(loop) == "fori_loop" else []
     names = [part.id for bound in bounds for part in ast.walk(bound) if isinstance(part, ast.Name)]
     fix, replaces = static_fix(failing, names) if _plain_numbers(failing, bounds) else ("", None)
     if not fix:
@@ -239,10 +240,6 @@ def while_reverse_mode(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
-
-
-def _name(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _plain_numbers(failing: Failing, bounds: list[ast.expr]) -> bool:

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmagic.core.rules.calls import called
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.core.rules.shapes_seen import Shapes
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
 _CALLBACKS = ("jax.pure_callback", "jax.debug.callback", "jax.experimental.io_callback")
@@ -296,7 +296,7 @@ def is_batched(observed: Observed, piece: Ran, predicate: ast.expr) -> bool:
 
 def _every_lane(piece: Ran, node: ast.Call, effect: ast.Call) -> Cause:
     return Cause(
-        title=f"under vmap `{called(effect)}` in this {called(node)} runs for every example",
+        title=f"under vmap `{name_called(effect)}` in this {name_called(node)} runs for every example",
         explanation=f"`{piece.text(node.args[0])}` differs from example to example, so both branches are computed for "
         "all of them and the right result is selected; effects happen in both. Hand the predicate to the callback and "
         "decide there, or map with `jax.lax.map`.",

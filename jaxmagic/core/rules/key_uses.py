@@ -8,7 +8,7 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import function_behind
 from jaxmagic.core.rules.ran import Ran, dotted
 from jaxmagic.core.rules.stores import root_name
-from jaxmagic.core.source.nodes import loaded, stored
+from jaxmagic.core.source.nodes import bound_by, loaded, stored
 
 _NOT_A_USE = ("key", "PRNGKey", "fold_in", "wrap_key_data", "key_data", "clone", "key_impl", "default_prng_impl")
 _DEEPEST = 4
@@ -106,7 +106,7 @@ class Walk:
             self._forget(statement.name)
             return
         yield from self._uses(statement)
-        for target in _bound(statement):
+        for target in bound_by(statement):
             self._forget_target(target)
         if isinstance(statement, ast.For | ast.While):
             yield from self._loop(statement)
@@ -195,7 +195,7 @@ class Walk:
         """A key from outside that the body uses and does not replace is used again in the next pass."""
         before = dict(self.used)
         yield from self.through(loop.body)
-        bound = {*stored(*_bound(loop), *loop.body), *_all_paths_stored(loop)}
+        bound = {*stored(*bound_by(loop), *loop.body), *_all_paths_stored(loop)}
         stays = not isinstance(loop.body[-1], ast.Break | ast.Return)
         for path, use in list(self.used.items()):
             renewed = path in bound or bound & loaded(use.key)
@@ -340,21 +340,10 @@ def _counts_in_a_loop(loop: ast.For | ast.While, use: Use) -> bool:
             case ast.Assign(targets=targets, value=value) if use.node in ast.walk(value):
                 return bool(set(stored(*targets)) & loaded(use.node))
             case ast.AugAssign(value=value) if use.node in ast.walk(value):
-                return not _is_compared(use, set(stored(*_bound(loop))))
+                return not _is_compared(use, set(stored(*bound_by(loop))))
             case ast.Call(func=ast.Attribute(attr="append" | "extend"), args=[value]) if use.node in ast.walk(value):
-                return not _is_compared(use, set(stored(*_bound(loop))))
+                return not _is_compared(use, set(stored(*bound_by(loop))))
     return False
-
-
-def _bound(statement: ast.stmt) -> list[ast.expr]:
-    match statement:
-        case ast.Assign(targets=targets):
-            return targets
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
-            return [target]
-        case ast.With(items=items):
-            return [each.optional_vars for each in items if each.optional_vars is not None]
-    return []
 
 
 def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:

@@ -9,11 +9,11 @@ from jaxmagic.core.failures.operands import aval_of
 from jaxmagic.core.lines import values
 from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.calls import argument
-from jaxmagic.core.rules.calls import called as called_name
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of, made_from
 from jaxmagic.core.rules.rewrite import expression, replaced, text
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -55,7 +55,7 @@ def _mapped(failing: Failing) -> _Mapped | None:
     called = failing.node.func if isinstance(failing.node, ast.Call) else None
     for file, value in [(failing.site.file, called), *made_from(failing, called)]:
         for node in ast.walk(value) if value is not None else ():
-            if isinstance(node, ast.Call) and node.args and called_name(node) == "vmap":
+            if isinstance(node, ast.Call) and node.args and name_called(node) == "vmap":
                 return _Mapped(file, node)
     return None
 

@@ -1,13 +1,13 @@
 """The code that ran in a cell, as syntax: which functions, under which transformations, and what their names mean."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
 
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import own_nodes
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Call, Span
 
@@ -36,7 +36,7 @@ class Ran:
     @cached_property
     def own(self) -> tuple[ast.AST, ...]:
         """Its nodes in source order, without those of functions and classes defined inside."""
-        return tuple(_own(self.node))
+        return tuple(own_nodes(self.node))
 
     @cached_property
     def shared(self) -> set[str]:
@@ -57,14 +57,6 @@ class Ran:
 
     def text(self, node: ast.AST) -> str:
         return source.text_of(self.span_of(node))
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            continue
-        yield child
-        yield from _own(child)
 
 
 def ran(observed: Observed) -> tuple[Ran, ...]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.equations import equations, place_of
 from jaxmagic.core.rules.functions_called import function_behind, own_function
 from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.scopes import binder, class_of
 from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.source import spans as source
-from jaxmagic.records import Compiled, Equation, Region, Span, Trace
+from jaxmagic.records import Compiled, Trace
 
 _MOST = 20
 """Functions that are looked into for one that is compiled."""
@@ -254,15 +255,7 @@ def _literals(one: Compiled, piece: Ran, read: ast.expr) -> Iterator[str]:
     """Literals that the programs have at the line where it is read."""
     for trace in one.traces:
         if trace.program is not None:
-            for equation in _equations(trace.program.root):
-                frames = trace.program.frames
-                span: Span | None = frames[equation.frame].span if 0 <= equation.frame < len(frames) else None
+            for equation in equations(trace.program.root):
+                span = place_of(trace.program, equation)
                 if span is not None and span.file == piece.file and span.line == read.lineno:
                     yield from (atom.partition(":")[0] for atom in equation.ins if isinstance(atom, str))
-
-
-def _equations(region: Region) -> Iterator[Equation]:
-    for equation in region.equations:
-        yield equation
-        for inner in equation.regions:
-            yield from _equations(inner)

@@ -1,12 +1,12 @@
 """Functions that store a value outside while they are traced, rewritten to return it and store it after the call."""
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from jaxmagic.core.rules.rewrite import Edit, call, copied, indented, merged, replaced, text, with_decorators
 from jaxmagic.core.rules.stores import Store, spelled_jit, stores
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import loaded, path_to, stored
+from jaxmagic.core.source.nodes import is_read_first, loaded, name_called, own_nodes, path_to, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
@@ -82,7 +82,11 @@ def _returning(function: ast.FunctionDef, found: list[Store]) -> tuple[ast.Funct
     body, names, kept, values = list(function.body), [], [], []
     if not body or not isinstance(body[-1], ast.Return) or body[-1].value is None or _returns(function) > 1:
         return None
-    if function.args.vararg or function.args.kwarg or any(isinstance(node, ast.Nonlocal) for node in _own(function)):
+    if (
+        function.args.vararg
+        or function.args.kwarg
+        or any(isinstance(node, ast.Nonlocal) for node in own_nodes(function))
+    ):
         return None
     result = body[-1].value
     for store in found:
@@ -117,7 +121,7 @@ def _returning(function: ast.FunctionDef, found: list[Store]) -> tuple[ast.Funct
     body[-1] = ast.Return(ast.Tuple([result, *values])) if values else ast.Return(result)
     changed = copied(function)
     changed.body = copied(body)
-    read = [name for name in _shared(function) if _read_before_written(name, function.body)]
+    read = [name for name in _shared(function) if is_read_first(name, function.body)]
     changed.args.args = [*changed.args.args, *(ast.arg(name) for name in read)]
     return changed, names, kept
 
@@ -133,27 +137,11 @@ def _has_text(value: ast.expr) -> bool:
 
 
 def _returns(function: ast.FunctionDef) -> int:
-    return sum(isinstance(node, ast.Return) for node in _own(function))
-
-
-def _own(function: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            yield child
-            yield from _own(child)
+    return sum(isinstance(node, ast.Return) for node in own_nodes(function))
 
 
 def _shared(function: ast.FunctionDef) -> list[str]:
-    return [name for node in _own(function) if isinstance(node, ast.Global) for name in node.names]
-
-
-def _read_before_written(name: str, body: list[ast.stmt]) -> bool:
-    for statement in body:
-        if name in loaded(statement) or (isinstance(statement, ast.AugAssign) and name in stored(statement)):
-            return True
-        if name in stored(statement):
-            return False
-    return False
+    return [name for node in own_nodes(function) if isinstance(node, ast.Global) for name in node.names]
 
 
 def _is(statement: ast.stmt, store: ast.AST) -> bool:
@@ -226,7 +214,7 @@ def _changed_call(statement: ast.stmt, name: str, names: list[str], kept: list[s
             target = text(target_node)
         case _:
             return None
-    transform = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
+    transform = name_called(made)
     stored_names = ", ".join(names)
     if transform in ("grad", "jacrev", "jacfwd", "hessian"):
         target = f"{target}, {stored_names if len(names) == 1 else f'({stored_names})'}"

@@ -3,12 +3,12 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.equations import placed
 from jaxmagic.core.rules.ran import Ran, ran
-from jaxmagic.records import Compiled, Evidence, Program, Region, Trace
+from jaxmagic.records import Compiled, Evidence, Program, Trace
 
 UNROLLED = 300
 """Equations from the body of one Python loop that are worth a finding."""
@@ -28,8 +28,9 @@ def loop_unrolled(observed: Observed) -> Iterator[Cause]:
     own: Counter[tuple[str, int]] = Counter()
     called: Counter[tuple[str, int]] = Counter()
     for program in (trace.program for one in observed.compiled for trace in one.traces if trace.program is not None):
-        own |= _by_line(program, deepest=1)  # the largest program counts, not their sum
-        called |= _by_line(program)
+        in_program = _by_line(program)
+        own |= in_program[0]  # the largest program counts, not their sum
+        called |= in_program[1]
     for piece in ran(observed):
         for loop in piece.own if piece.compiled and called else ():
             if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp):
@@ -44,24 +45,15 @@ def _is_counted(loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp) -> 
     return any(isinstance(node, ast.Name) and node.id == "range" for node in ast.walk(over))
 
 
-def _by_line(program: Program, deepest: int | None = None) -> Counter[tuple[str, int]]:
-    found: Counter[tuple[str, int]] = Counter()
-    waiting: list[Region] = [program.root]
-    while waiting:
-        for equation in waiting.pop().equations:
-            waiting += equation.regions
-            for place in islice(_places(program, equation.frame), deepest):
-                found[place] += 1
-    return found
-
-
-def _places(program: Program, frame: int) -> dict[tuple[str, int], None]:
-    """The line of an equation, and those of the calls that led to it, outwards."""
-    found = {}
-    while 0 <= frame < len(program.frames):
-        span, frame = program.frames[frame].span, program.frames[frame].parent
-        found[span.file, span.line] = None
-    return found
+def _by_line(program: Program) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]]:
+    """Equations of each line, and with those of the functions that the line calls."""
+    own: Counter[tuple[str, int]] = Counter()
+    called: Counter[tuple[str, int]] = Counter()
+    for _, places in placed(program):
+        lines = dict.fromkeys((place.file, place.line) for place in places)
+        own[next(iter(lines))] += 1
+        called.update(lines.keys())
+    return own, called
 
 
 def _unrolled(

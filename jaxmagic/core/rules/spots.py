@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -13,7 +13,7 @@ from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.nonfinite.origins import Making, Value
 from jaxmagic.core.rules.rewrite import alias, text
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import loaded, path_to, smallest, stored
+from jaxmagic.core.source.nodes import loaded, own_nodes, path_to, smallest, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
@@ -123,7 +123,7 @@ class Spot:
     def assigned(self, name: str) -> ast.expr | None:
         """What a plain name was last assigned before this line of the function."""
         found = None
-        for node in _own(self.function):
+        for node in own_nodes(self.function):
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                     found = value if node.lineno < self.node.lineno else found
@@ -144,7 +144,7 @@ class Spot:
         if not isinstance(self.statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
             return None
         names = set(stored(self.statement))
-        for node in _own(self.function):
+        for node in own_nodes(self.function):
             if getattr(node, "lineno", 0) <= self.node.lineno:
                 continue
             found = _mask(node, lambda branch, names=frozenset(names): bool(names & loaded(branch)))
@@ -159,7 +159,7 @@ class Spot:
         names = loaded(condition)
         later = {
             name
-            for node in _own(self.function)
+            for node in own_nodes(self.function)
             if isinstance(node, ast.Assign | ast.AugAssign) and node.lineno >= self.node.lineno
             for name in stored(node)
         }
@@ -208,14 +208,6 @@ def _mask(node: ast.AST, holds: Any) -> Mask | None:
             if holds(first) or holds(second):
                 return Mask(node, condition, holds(first))
     return None
-
-
-def _own(function: ast.AST) -> Iterator[Any]:
-    """Nodes of a function in order, without those of functions inside."""
-    for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield child
-            yield from _own(child)
 
 
 _EXPONENT = re.compile(r"\b(\d+e-)0(\d)\b")

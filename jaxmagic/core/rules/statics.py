@@ -10,7 +10,7 @@ from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import Fix, settings, static_fix
 from jaxmagic.core.rules.rewrite import alias, call, text
 from jaxmagic.core.rules.wording import origins, why_traced
-from jaxmagic.core.source.nodes import parts, stored
+from jaxmagic.core.source.nodes import name_called, parts, stored
 from jaxmagic.records import Evidence
 
 _STATIC_FORMS = {"minimum": "min", "maximum": "max", "prod": "math.prod", "floor": "math.floor", "ceil": "math.ceil"}
@@ -38,7 +38,7 @@ def data_dependent_shape(failing: Failing) -> Cause | None:
     node = failing.node
     if failing.kind != "ConcretizationTypeError" or not isinstance(node, ast.Call):
         return None
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = name_called(node)
     data = next((part for part in parts(node) if failing.traced(part)), None)
     if name == "repeat" and len(node.args) == 2 and failing.traced(node.args[1]) and _has_axes(failing, node.args[1]):
         return _repeated(failing, node)

@@ -4,7 +4,7 @@ import ast
 
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import alias, indented, straight, text, tupled, whole
-from jaxmagic.core.source.nodes import loaded, stored
+from jaxmagic.core.source.nodes import is_read_first, loaded, stored
 from jaxmagic.records import Span
 
 Fix = tuple[str, Span | None]
@@ -56,20 +56,10 @@ def _carried(failing: Failing, loop: ast.While | ast.For, asked: set[str]) -> li
     body = loop.body
     written = stored(*body)
     before = _written_before(failing, loop)
-    first = [name for name in written if name in asked or _read_first(name, body)]
+    first = [name for name in written if name in asked or is_read_first(name, body)]
     if any(name not in before for name in [*first, *(name for name in written if name in _read_after(failing, loop))]):
         return []
     return [name for name in written if name in before]
-
-
-def _read_first(name: str, body: list[ast.stmt]) -> bool:
-    """Whether a pass reads what the pass before it left."""
-    for statement in body:
-        if name in loaded(statement) or (isinstance(statement, ast.AugAssign) and name in stored(statement)):
-            return True
-        if name in stored(statement):
-            return False
-    return False
 
 
 def _written_before(failing: Failing, loop: ast.stmt) -> set[str]:

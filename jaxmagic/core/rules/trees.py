@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 from jaxmagic.core.lines.containers import children
-from jaxmagic.core.rules.calls import called
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import call, text
 from jaxmagic.core.rules.wording import listed
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence, Span
 
 _MAPS = ("map", "tree_map", "tree_multimap", "map_with_path")
@@ -31,7 +31,7 @@ def tree_structure(failing: Failing) -> Cause | None:
     trees = _trees(failing, failing.node)
     differing = _differing(trees)
     keys = _keys(failing.message)
-    optimizer = called(failing.node) == "update" and any(
+    optimizer = name_called(failing.node) == "update" and any(
         frame.f_globals.get("__name__", "").startswith("optax") for frame in failing.machinery
     )
     if differing is None and not keys and not optimizer:
@@ -51,7 +51,7 @@ def tree_structure(failing: Failing) -> Cause | None:
 
 
 def _trees(failing: Failing, node: ast.Call) -> list[tuple[ast.expr, Any]]:
-    given = node.args[1:] if called(node) in _MAPS else node.args
+    given = node.args[1:] if name_called(node) in _MAPS else node.args
     pairs = [(arg, failing.value(arg)) for arg in given]
     return [(arg, value) for arg, value in pairs if children(value, lambda cls: True) is not None]
 

@@ -1,6 +1,7 @@
 """Inside a syntax tree: what encloses a node, what it works on, which names it reads and writes."""
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -43,6 +44,41 @@ def stored(*nodes: ast.AST) -> list[str]:
     """Names that are assigned, in order of appearance."""
     parts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
     return list(dict.fromkeys(part.id for part in parts if not isinstance(part.ctx, ast.Load)))
+
+
+def bound_by(statement: ast.AST) -> list[ast.expr]:
+    """What a statement binds itself, without its blocks."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
+            return [target]
+        case ast.With(items=items):
+            return [item.optional_vars for item in items if item.optional_vars is not None]
+    return []
+
+
+def is_read_first(name: str, body: list[ast.stmt]) -> bool:
+    """Whether statements read what a name held before them."""
+    for statement in body:
+        if name in loaded(statement) or (isinstance(statement, ast.AugAssign) and name in stored(statement)):
+            return True
+        if name in stored(statement):
+            return False
+    return False
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a function in source order, without those of functions and classes defined inside."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield child
+            yield from own_nodes(child)
+
+
+def name_called(node: ast.Call) -> str:
+    """The last name of what is called: `scan` of `jax.lax.scan(…)`; empty for the result of another call."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def parts(node: ast.AST | None) -> list[ast.expr]:  # noqa: C901 - one case for each kind of syntax

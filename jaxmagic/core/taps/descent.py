@@ -6,21 +6,9 @@ from typing import Any, NamedTuple
 from jax.sharding import PartitionSpec
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.programs.parameters import opened
+from jaxmagic.core.programs.parameters import CALLS, opened
 from jaxmagic.core.taps.delivery import Kind
 from jaxmagic.core.taps.transport import tap_p
-
-_CALLS = (
-    "closed_call",
-    "core_call",
-    "checkpoint",
-    "remat",
-    "remat2",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "eval_jaxpr",
-)
-"""Primitives whose operands are those of the one jaxpr in their parameters."""
 
 
 class Extra(NamedTuple):
@@ -95,7 +83,7 @@ def _equation(equation: Any, extras: list[Extra], counting: bool) -> list[Any]:
     if not any(map(has_tap, inner_jaxprs(equation))):
         return [equation]
     name = equation.primitive.name
-    rule = RULES.get(name) or (_call if name in _CALLS and len(inner_jaxprs(equation)) == 1 else None)
+    rule = RULES.get(name) or (_call if name in CALLS and len(inner_jaxprs(equation)) == 1 else None)
     return rule(equation, extras, counting) if rule else [equation]
 
 

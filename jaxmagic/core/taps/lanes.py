@@ -7,15 +7,13 @@ from typing import Any
 import jax.core
 import numpy as np
 from jax import lax
-from jax.interpreters import batching
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.batchers import batched_by
 from jaxmagic.core.jax_internals import Literal, cond_p
 from jaxmagic.core.programs.parameters import opened
 from jaxmagic.core.taps.descent import Extra, closed_like, has_tap, pass_down
 
-_users: list[object] = []
-_original: dict[str, Any] = {}
 _ACTIVE = jax.core.ShapedArray((), np.dtype(bool))
 _INDEX = jax.core.ShapedArray((), np.dtype(np.int32))
 
@@ -23,26 +21,15 @@ _INDEX = jax.core.ShapedArray((), np.dtype(np.int32))
 @contextmanager
 def marked_branches() -> Iterator[None]:
     """While it lasts, a `cond` that is vmapped with a predicate per lane says so to the taps inside of it."""
-    user = object()
-    rules = batching.fancy_primitive_batchers
-    if not _users:
-        _original["cond"] = rules[cond_p]
-        rules[cond_p] = _batch
-    _users.append(user)
-    try:
+    with batched_by(_batch, (cond_p,)):
         yield
-    finally:
-        _users.remove(user)
-        if not _users:
-            rules[cond_p] = _original.pop("cond")
 
 
-def _batch(axis: Any, operands: Any, axes: Any, *, branches: Any, **parameters: Any) -> Any:
+def _batch(rule: Any, _: Any, axis: Any, operands: Any, axes: Any, *, branches: Any, **parameters: Any) -> Any:
     index, *others = operands
     if axes[0] is not None and any(map(has_tap, branches)):
         branches = tuple(_told(branch, number) for number, branch in enumerate(branches))
         operands, axes = (index, *others, index), (*axes, axes[0])
-    rule = _original["cond"]
     return rule(axis, operands, axes, branches=branches, **parameters)
 
 

@@ -1,6 +1,5 @@
 """Puts another array where one is in a container, without running any code of the user's."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +13,10 @@ from jaxmagic.core.lines.attributes import (
     instance_dict,
     set_attribute,
 )
-from jaxmagic.core.lines.containers import Owns, children
+from jaxmagic.core.lines.containers import Owns, children, mapping_of
 
 Steps = tuple[str, ...]
 """What leads from a variable to an array in it, as `children` spells each step: `("['w1']",)`."""
-
-_WRAPPED = {"State": ("flax.nnx", "_mapping"), "FrozenDict": ("flax.core", "_dict")}
-"""Mappings that keep what they hold in one attribute."""
 
 
 class Change(NamedTuple):
@@ -62,7 +58,7 @@ class Replacing:
         """
         if not steps:
             return new
-        wrapped = _wrapped(value)
+        wrapped = mapping_of(value)
         if wrapped is not None:
             held = attribute(value, wrapped)
             changed = self.replaced(held, steps, new)
@@ -117,15 +113,7 @@ def _with_element(value: tuple, at: int, part: Any) -> tuple:
     return copy
 
 
-def _wrapped(value: Any) -> str | None:
-    for name, (module, held) in _WRAPPED.items():
-        cls = getattr(sys.modules.get(module), name, None)
-        if isinstance(cls, type) and inherits(type(value), cls):
-            return held
-    return None
-
-
 def _is_value(owner: Any) -> bool:
     """Whether it is nothing but what it holds: a frozen dataclass (so an Equinox module), or a wrapped mapping."""
     parameters = class_attribute(type(owner), "__dataclass_params__")
-    return _wrapped(owner) is not None or bool(getattr(parameters, "frozen", False))
+    return mapping_of(owner) is not None or bool(getattr(parameters, "frozen", False))

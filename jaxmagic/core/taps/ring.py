@@ -23,6 +23,7 @@ from jaxmagic.core import jax_internals
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.taps.batches import Batch, Name
 from jaxmagic.core.taps.delivery import Delivery, Part
+from jaxmagic.core.taps.transport import unlocked
 
 ROWS = 256
 """Events of each tap that a ring holds: the last ones."""
@@ -97,7 +98,7 @@ class Rings:
     def put(self, names: tuple[Name, ...], arrays: Sequence[Array]) -> None:
         """Stages the writing of one event into the current trace."""
         # Without the barrier XLA computes what leads to a value once more for each buffer.
-        values = lax.optimization_barrier([lax.stop_gradient(_plain(array)) for array in arrays])
+        values = lax.optimization_barrier([lax.stop_gradient(unlocked(array)) for array in arrays])
         ring = self._rings.get(names)
         if ring is None:
             shapes = [(value.shape, value.dtype) for value in values]
@@ -158,7 +159,3 @@ def _steps(names: tuple[Name, ...], column: int, events: np.ndarray) -> np.ndarr
     """Steps of one value of each event, of which others may have the same name."""
     name = names[column]
     return events * names.count(name) + names[:column].count(name)
-
-
-def _plain(array: Array) -> Array:
-    return jax.random.key_data(array) if jnp.issubdtype(array.dtype, jax.dtypes.prng_key) else array

@@ -38,12 +38,12 @@ def tap(site: Site, values: Sequence[Array], *, anchors: Sequence[Array] = (), o
             from moving the tap of a loop invariant out of a differentiated scan.
         ordered: in program order with all other ordered taps; for one device only.
     """
-    operands = [_unlocked(value) for value in (*values, *anchors)]
+    operands = [unlocked(value) for value in (*values, *anchors)]
     kinds: tuple[Kind, ...] = ("value",) * len(values) + ("anchor",) * len(anchors)
     tap_p.bind(*operands, site=site, lanes=((),) * len(operands), kinds=kinds, ordered=ordered)
 
 
-def _unlocked(value: Array) -> Array:
+def unlocked(value: Array) -> Array:
     return jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.prng_key) else value
 
 
