@@ -9,11 +9,14 @@ import ast
 import contextlib
 import io
 import linecache
+import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"  # read when JAX first looks for devices
 
 import jax
 
@@ -53,6 +56,7 @@ _KINDS = {
     "hosting": "Callbacks and prints",
     "host": "Callbacks and prints",
     "printing": "Callbacks and prints",
+    "per_device": "Callbacks and prints",
     "nonfinite": "Numbers",
     "nans": "Numbers",
     "precision": "Numbers",

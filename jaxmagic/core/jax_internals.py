@@ -312,9 +312,12 @@ class Level(NamedTuple):
     """Of the function, where JAX traces one."""
     size: int | None = None
     """Of the axis, under vmap."""
+    axes: tuple[tuple[str, int], ...] = ()
+    """Of the mesh, under a shard_map or pmap whose code runs right now: names and sizes."""
 
 
 _PURPOSES = {"BatchTrace": "vmap", "JVPTrace": "jvp", "LinearizeTrace": "grad", "JaxprTrace": "grad"}
+_PURPOSES |= {"ShardMapTrace": "shard_map"}
 
 
 def trace_levels() -> list[Level]:
@@ -324,7 +327,26 @@ def trace_levels() -> list[Level]:
     while trace is not None and not isinstance(trace, _core.EvalTrace):
         levels.append(_level(trace))
         trace = getattr(trace, "parent_trace", None)
+    mapped = next((at for at, level in enumerate(levels) if level.purpose == "shard_map"), None)
+    if mapped is not None:
+        purpose = "pmap" if levels[mapped].name in MAPPED_BY_PMAP else "shard_map"
+        levels[mapped] = levels[mapped]._replace(purpose=purpose, axes=_manual_axes())
     return levels
+
+
+MAPPED_BY_PMAP = ("_fun", "call_wrapped")
+"""What JAX calls the function that it makes of a pmap, to give it to shard_map: 0.10 and later, 0.8."""
+
+
+def _manual_axes() -> tuple[tuple[str, int], ...]:
+    """Mesh axes over which the code that runs is written for one device; without a name for that of an unnamed pmap."""
+    mesh = jax.sharding.get_abstract_mesh()
+    names = () if mesh.empty else mesh.manual_axes
+    return tuple((_axis_name(name), mesh.shape[name]) for name in names)
+
+
+def _axis_name(name: Any) -> str:
+    return name if isinstance(name, str) and not name.startswith(("<", "_internal")) else ""
 
 
 def _level(trace: Any) -> Level:

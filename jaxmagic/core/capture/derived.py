@@ -77,7 +77,8 @@ class Derived:
         if user_frame(sys._getframe(1), self._is_user) is None:
             return None
         primitive = equation.primitive.name
-        kind = "pmap" if primitive == "shard_map" and params["name"] in _PMAP else _PRIMITIVES[primitive]
+        of_pmap = primitive == "shard_map" and params["name"] in jax_internals.MAPPED_BY_PMAP
+        kind = "pmap" if of_pmap else _PRIMITIVES[primitive]
         running = self._running()
         kind = next((maker for maker in _MAKERS.get(primitive, ()) if maker in running), kind)
         name, span = self._function_in(equation) or (kind, None)
@@ -138,8 +139,6 @@ _MAKERS = {
 
 
 _EAGER_SHARD_MAP = "shard_map called outside of jit: it is compiled and run one operation at a time, in every call"
-_PMAP = ("_fun", "call_wrapped")
-"""What JAX calls the function that it makes of a pmap: 0.10 and later, 0.8."""
 
 
 def _name_of(executable: Any) -> str:

@@ -36,4 +36,6 @@ def _word(level: jax_internals.Level) -> str:
         return f"jit {level.name}"
     if level.size is not None:
         return f"{level.purpose} ×{level.size}"
+    if level.axes:
+        return " ".join([level.purpose, *(f"{name}={size}" if name else f"×{size}" for name, size in level.axes)])
     return _WORDS.get(level.purpose, level.purpose)

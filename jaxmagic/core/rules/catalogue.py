@@ -70,6 +70,7 @@ FAMILIES = (
     "effects",
     "keys",
     "printing",
+    "per_device",
     "host",
     "hosting",
     "branching",
