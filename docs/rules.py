@@ -57,6 +57,8 @@ _KINDS = {
     "host": "Callbacks and prints",
     "printing": "Callbacks and prints",
     "per_device": "Callbacks and prints",
+    "shardings": "Several devices",
+    "mesh_axes": "Several devices",
     "nonfinite": "Numbers",
     "nans": "Numbers",
     "precision": "Numbers",

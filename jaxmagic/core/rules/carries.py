@@ -3,18 +3,19 @@
 import ast
 import re
 
-from jaxmagic.core.rules.calls import Fix, argument, short_type
+from jaxmagic.core.rules.calls import Fix, argument, made_varying, short_type, varies_over
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, at_path, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
 _CARRY = re.compile(
     r"(scan|while_loop|fori_loop) body function carry input and carry output must have equal types.*?"
     r"input carry (?:component )?(?P<path>\S+) has type (?P<before>\S+) but the corresponding output carry component "
-    r"has type (?P<after>\S+?),? so the (?P<what>\w+) do not match",
+    r"has type (?P<after>\S+?),? so the (?P<what>[\w ]+) do not match",
     re.DOTALL,
 )
 _STRUCTURE = re.compile(
@@ -48,16 +49,32 @@ def carry_type(failing: Failing) -> Cause | None:
     fix, replaces = "", None
     if body is not None and leaving is not None and name and match["what"] == "dtypes":
         fix, replaces = _cast(failing, node, loop, path, body, leaving, name, match)
+    over = [axis for axis in varies_over(match["after"]) if axis not in varies_over(match["before"])]
+    if over:
+        fix, replaces = _varying(failing, node, loop, path, over)
     return Cause(
         title=f"the carry {where} enters as {short_type(match['before'])} and leaves as {short_type(match['after'])}",
         explanation=f"Every step of `{loop}` runs the same compiled body, so the carry must keep its type"
         + (f", but `{body.text(leaving)}` changes it" if body and leaving is not None else "")
-        + f": its {match['what']} do not match.",
+        + (
+            f": it enters the same on all devices of {listed(over)}."
+            if over
+            else f": its {match['what']} do not match."
+        ),
         span=span,
         evidence=_carry_evidence(failing, node, loop, path, body, leaving, match),
         fix=fix,
         replaces=replaces,
     )
+
+
+def _varying(failing: Failing, node: ast.Call, loop: str, path: str, axes: list[str]) -> Fix:
+    """The start value as one that may differ from device to device."""
+    init = argument(node, _INIT.get(loop, 1), "init", "init_val")
+    start = at_path(init, path) if init is not None else None
+    if start is None:
+        return "", None
+    return made_varying(alias(failing.scope, "jax.lax"), start, axes), failing.site.span_of(start)
 
 
 def _carry_path(said: str, loop: str) -> str:

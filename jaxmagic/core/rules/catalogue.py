@@ -51,6 +51,8 @@ FAMILIES = (
     "choices",
     "mapping",
     "gradients",
+    "shardings",
+    "mesh_axes",
     "arguments",
     "buffers",
     "callbacks",

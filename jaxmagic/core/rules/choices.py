@@ -4,7 +4,7 @@ import ast
 import re
 
 from jaxmagic.core.failures.sites import Site
-from jaxmagic.core.rules.calls import Fix, argument, short_type
+from jaxmagic.core.rules.calls import Fix, argument, made_varying, short_type, varies_over
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_from, function_of
@@ -15,7 +15,7 @@ from jaxmagic.records import Evidence
 _BRANCHES = re.compile(
     r"(cond|switch) branches must have equal output types.*?output(?: of| at path) (?P<first>.+?) has type "
     r"(?P<one>\S+) but the corresponding output of (?P<second>.+?) has type (?P<other>\S+?),? "
-    r"so the (?P<what>\w+) do not match",
+    r"so the (?P<what>[\w ]+) do not match",
     re.DOTALL,
 )
 
@@ -40,17 +40,32 @@ def branch_type(failing: Failing) -> Cause | None:
         if branch is not None and branch.returned()
     )
     fix, replaces = _same_dtype(failing, branches, match) if match["what"] == "dtypes" else ("", None)
+    if "manual" in match["what"]:
+        fix, replaces = _varying(failing, branches, match)
     between = " and ".join(f"{words} {short_type(kind)}" for words, kind in pairs) or (
         f"{match['first']} {short_type(match['one'])} and {match['second']} {short_type(match['other'])}"
     )
     return Cause(
-        title=f"the branches return different {match['what']}: {between}",
+        title=f"the branches return different {'types' if 'manual' in match['what'] else match['what']}: {between}",
         explanation=f"The program goes on with one result whichever branch of `{match[1]}` ran, so both must have "
         "one type.",
         evidence=evidence,
         fix=fix,
         replaces=replaces,
     )
+
+
+def _varying(failing: Failing, branches: list[Function | None], match: re.Match[str]) -> Fix:
+    """The result that is the same on all devices, as one that may differ."""
+    one, other = varies_over(match["one"]), varies_over(match["other"])
+    branch = branches[0 if len(one) < len(other) else 1] if len(branches) == 2 else None
+    axes = [axis for axis in {*one, *other} if axis not in one or axis not in other]
+    if branch is None or len(branch.returned()) != 1 or (set(one) - set(other) and set(other) - set(one)):
+        return "", None
+    (result,) = branch.returned()
+    if isinstance(result, ast.Tuple | ast.List | ast.Dict):
+        return "", None
+    return made_varying(alias(failing.scope, "jax.lax"), result, sorted(axes)), branch.span_of(result)
 
 
 def _compared(branches: list[Function | None], match: re.Match[str]) -> list[Function | None]:
