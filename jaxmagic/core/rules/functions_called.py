@@ -9,7 +9,7 @@ import jax
 from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.scopes import assigned, binder, class_of, methods
+from jaxmagic.core.rules.scopes import assigned, attribute_values, binder, class_of, methods
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.core.source.syntax import definition
 
@@ -58,6 +58,9 @@ def function_behind(observed: Observed, piece: Ran, function: ast.expr, depth: i
             return _named(observed, piece, name, depth)
         case ast.Attribute(value=ast.Name(id="self"), attr=name) if (owner := class_of(piece)) is not None:
             found = next((method for method in methods(owner) if method.name == name), None)
+            if found is None and depth < _WRAPPERS:
+                values = attribute_values(owner, name)
+                return function_behind(observed, piece, values[0], depth + 1) if len(values) == 1 else None
             return Ran(piece.file, found, f"{owner.name}.{name}", ()) if found is not None else None
         case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner not in piece.local:
             return _of_value(_method(observed.namespace.get(owner), name), name)

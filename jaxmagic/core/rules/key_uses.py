@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import function_behind
+from jaxmagic.core.rules.handed_back import Kept, Origins, kept, reached, rooted, stored_elsewhere
+from jaxmagic.core.rules.key_libraries import library_draw
 from jaxmagic.core.rules.ran import Ran, dotted
 from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.source.nodes import bound_by, loaded, stored
@@ -13,6 +15,8 @@ from jaxmagic.core.source.nodes import bound_by, loaded, stored
 _NOT_A_USE = ("key", "PRNGKey", "fold_in", "wrap_key_data", "key_data", "clone", "key_impl", "default_prng_impl")
 _DEEPEST = 4
 """Functions inside of functions that a key is followed into."""
+_COMPARED = ("inference", "prediction")
+"""What is done for several models with one key, so that they differ in nothing else."""
 _COMPREHENSIONS = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 
 
@@ -30,6 +34,10 @@ class Use:
     """What consumes it in there."""
     shared: bool = False
     """A model gets it as one of its `rngs`, which may well be the same for two evaluations."""
+    kind: str = ""
+    """What a library draws it for, where it is one of those that know more than `jax.random`."""
+    back: "Returned | None" = None
+    """The function hands the key back as it was."""
 
     @property
     def last(self) -> "Use":
@@ -41,6 +49,15 @@ class Use:
         """What is passed beside the key."""
         given = [*self.node.args, *(keyword.value for keyword in self.node.keywords)]
         return [each for each in given if each is not self.key]
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """Where a key comes back from a function that drew from it."""
+
+    statement: ast.Assign
+    """It binds the key again."""
+    kept: Kept
 
 
 def path_of(node: ast.AST) -> str:
@@ -106,8 +123,11 @@ class Walk:
             self._forget(statement.name)
             return
         yield from self._uses(statement)
+        back = dict(self._given_back(statement))
+        yield from ((self.used[path], use) for path, use in back.items() if path in self.used and self.used[path].back)
         for target in bound_by(statement):
             self._forget_target(target)
+        self.used |= back
         if isinstance(statement, ast.For | ast.While):
             yield from self._loop(statement)
         elif isinstance(statement, ast.If):
@@ -141,6 +161,7 @@ class Walk:
                 for path, use in self.of_call(node):
                     first = self.used.setdefault(path, use)
                     apart = first.node is node or _are_alternatives(statement, first.node, node)
+                    apart = apart or (first.back is not None and _is_same_function(first, use))
                     if not apart and not _is_repeated(first, use):
                         yield first, use
 
@@ -150,6 +171,9 @@ class Walk:
         if key is not None:
             if path := path_of(key):
                 yield path, Use(self.piece, node, key)
+        elif (drawn := library_draw(self.observed, self.piece, node)) is not None:
+            if path := path_of(drawn[0]):
+                yield path, Use(self.piece, node, drawn[0], kind=drawn[1])
         elif self.depth < _DEEPEST:
             yield from self._of_function(node)
         for key in _rngs(node):
@@ -166,11 +190,43 @@ class Walk:
             return
         passed = _passed(node, function, owner)
         for inner, use in self._consumed(function).items() if passed else ():
-            root, rest = _split(inner)
+            root, rest = rooted(inner)
             key = passed.get(root)
             if key is not None and (path := path_of(key)):
                 spelled = ast.parse(f"{path}{rest}", mode="eval").body if rest else key
                 yield f"{path}{rest}", Use(self.piece, node, spelled, function, use)
+
+    def _given_back(self, statement: ast.stmt) -> Iterator[tuple[str, Use]]:
+        """Keys that a function draws from and hands back as they were: `params, key = step(params, key, batch)`."""
+        match statement:
+            case ast.Assign(targets=[target], value=ast.Call() as call) if self.depth == 0:
+                function = function_behind(self.observed, self.piece, call.func)
+            case _:
+                return
+        if function is None or function.node is self.piece.node or not isinstance(function.node, ast.FunctionDef):
+            return
+        results = kept(function, self.observed.namespace)
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        passed = _passed(call, function, owner) if results else {}
+        for parameter, rest, use in self._drawn(function) if passed else ():
+            for one in results:
+                if one.parameter == parameter and parameter in passed and one.holds(rest):
+                    path = reached(target, one.place + rest[len(one.rest) :])
+                    if path and path == reached(passed[parameter], rest):
+                        key = ast.parse(path, mode="eval").body
+                        yield path, Use(self.piece, call, key, function, use, back=Returned(statement, one))
+
+    def _drawn(self, function: Ran) -> Iterator[tuple[str, str, Use]]:
+        """The parameters of a function, or parts of them, that it draws from, by whatever names."""
+        origins = Origins(function)
+        for piece in (function, *_inside(function)):
+            own = piece.local if piece is not function else set()
+            inner = Walk(piece, self.observed, depth=self.depth + 1, known=self.known)
+            for node in piece.own:
+                for path, use in inner.of_call(node) if isinstance(node, ast.Call) else ():
+                    origin = origins.of(path) if rooted(path)[0] not in own else None
+                    if origin is not None:
+                        yield *origin, use
 
     def _consumed(self, function: Ran) -> Mapping[str, Use]:
         if function.node not in self.known:
@@ -199,6 +255,11 @@ class Walk:
         stays = not isinstance(loop.body[-1], ast.Break | ast.Return)
         for path, use in list(self.used.items()):
             renewed = path in bound or bound & loaded(use.key)
+            if use.back is not None:
+                renewed = rooted(path)[0] in {
+                    *stored_elsewhere(loop.body, use.back.statement),
+                    *stored(*bound_by(loop)),
+                }
             if path not in before and not renewed and stays and _counts_in_a_loop(loop, use):
                 yield use, use
 
@@ -223,7 +284,7 @@ def consumed(walk: Walk) -> Mapping[str, Use]:
         inner = Walk(piece, walk.observed, depth=walk.depth, known=walk.known)
         for node in piece.own:
             for path, use in inner.of_call(node) if isinstance(node, ast.Call) else ():
-                root = _split(path)[0]
+                root = rooted(path)[0]
                 if root in given and root not in own and path not in written:
                     found.setdefault(path, use)
     return {path: use for path, use in found.items() if not _renewed_before(function, path, use)}
@@ -270,12 +331,6 @@ def _passed(node: ast.Call, function: Ran, owner: ast.expr | None) -> dict[str, 
     return passed | {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
 
 
-def _split(path: str) -> tuple[str, str]:
-    """`self` and `.key` of `self.key`."""
-    end = min((place for mark in ".[" if (place := path.find(mark)) > 0), default=len(path))
-    return path[:end], path[end:]
-
-
 def _are_alternatives(statement: ast.AST, first: ast.AST, again: ast.AST) -> bool:
     """Whether they are the two sides of a conditional expression."""
     for node in ast.walk(statement):
@@ -291,6 +346,8 @@ def _is_compared(use: Use, varied: set[str]) -> bool:
 
     What makes arrays of several sizes does not.
     """
+    if use.last.kind in _COMPARED:
+        return True
     if use.function is None:
         return use.shared
     passed = _passed(use.node, use.function, None)
@@ -314,12 +371,18 @@ def _is_repeated(first: Use, again: Use) -> bool:
     """
     if first.last.shared or again.last.shared:
         return True
-    if first.function is None or again.function is None or first.function.node is not again.function.node:
+    if first.last.kind in _COMPARED and first.last.kind == again.last.kind:
+        return True
+    if not _is_same_function(first, again):
         return False
     if not any(first.key is each for each in (*first.node.args, *(word.value for word in first.node.keywords))):
         return False
     sizes = all(_is_size(each) for use in (first, again) for each in use.arguments)
     return not (sizes and _is_kept(first) and _is_kept(again))
+
+
+def _is_same_function(first: Use, again: Use) -> bool:
+    return first.function is not None and again.function is not None and first.function.node is again.function.node
 
 
 def _is_size(node: ast.expr) -> bool:
@@ -333,7 +396,9 @@ def _is_kept(use: Use) -> bool:
 
 def _counts_in_a_loop(loop: ast.For | ast.While, use: Use) -> bool:
     """Whether passes that draw the same are a mistake: a function may be timed, or run for several settings."""
-    if use.function is None and not use.shared:
+    if use.last.kind in _COMPARED:
+        return False
+    if (use.function is None and not use.shared) or use.back is not None:
         return True
     for node in ast.walk(loop):
         match node:

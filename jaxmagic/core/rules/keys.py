@@ -7,6 +7,7 @@ import jax
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.rules.key_returns import handed_back, module_of
 from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, library_use, path_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, replaced, text, with_parameters
@@ -17,6 +18,7 @@ from jaxmagic.core.source.spans import lines_of
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
+_MODELS = ("inference", "prediction")
 _LOOPS = ("scan", "while", "fori_loop")
 _REPEATING = ("vmap", *_LOOPS)
 """Transformations that run a function's operations more than once for one trace of it."""
@@ -28,11 +30,13 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
     least dependent. Split it, and use each part once. Both kinds of keys are seen, `jax.random.key` and
     `jax.random.PRNGKey`; JAX's own checker knows the first only.
 
-    Sure: both uses are calls of `jax.random`, or layers of Equinox's that are made, on one path through one function
-    (or one cell), and the key is not bound again in between. Possible only, where a use is inside of a function that
-    the key is passed to, or in an earlier cell: the cells are taken in the order they last ran. A function that is
-    called twice with one key for the same randomness (a loss and its gradient, with and without jit, to take its
-    time) is not reported; `fold_in` and copies don't count.
+    Sure: both uses are calls of `jax.random`, layers of Equinox's that are made or drop out, or distributions of
+    NumPyro's, on one path through one function (or one cell), and the key is not bound again in between; or a
+    function draws from a key and returns it as it was, and is called with it again. Possible only, where a use is
+    inside of a function that the key is passed to, is NumPyro's inference or prediction, or stands in an earlier
+    cell: the cells are taken in the order they last ran. A function that is called twice with one key for the same
+    randomness (a loss and its gradient, with and without jit, to take its time, the inference of two models) is not
+    reported; `fold_in` and copies don't count.
     """
     if not any("random" in line for file in (*observed.files, *observed.earlier) for line in lines_of(file)):
         return
@@ -47,9 +51,10 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
         top = isinstance(piece.node, ast.Module)
         walk = Walk(piece, observed, dict(before.used) if top else {}, known=before.known)
         dropped = {path_of(node.value.args[0]) for node in piece.own if _is_dropped(observed, piece, node)}  # pyright: ignore[reportAttributeAccessIssue]
-        for first, second in (*walk.through(piece.body), *_carried(walk)):
+        pairs = {(first.node, second.node): (first, second) for first, second in walk.through(piece.body)}
+        for first, second in (*pairs.values(), *_carried(walk)):
             if path_of(first.key) not in dropped:
-                yield _reused(first, second)
+                yield _reused(first, second) if first.back is None else handed_back(first, second)
 
 
 def _carried(walk: Walk) -> Iterator[tuple[Use, Use]]:
@@ -107,7 +112,7 @@ def _reused(first: Use, second: Use) -> Cause:
         evidence=tuple(seen),
         fix=fix,
         replaces=replaces,
-        sure=where.file == piece.file and first.function is None and second.function is None,
+        sure=where.file == piece.file and not any(use.function or use.kind in _MODELS for use in (first, second)),
     )
 
 
@@ -141,7 +146,7 @@ def _split(use: Use) -> tuple[str, Span | None]:
     name = text(key)
     part = f"{name.rpartition('.')[2]}_1"
     drawn = replaced(statement, key, ast.Name(part, ast.Load()))
-    return f"{name}, {part} = {_module(use)}.split({name})\n{text(drawn)}", piece.span_of(statement)
+    return f"{name}, {part} = {module_of(use)}.split({name})\n{text(drawn)}", piece.span_of(statement)
 
 
 def _split_for_all(use: Use, node: ast.ListComp) -> tuple[str, Span | None]:
@@ -158,16 +163,8 @@ def _split_for_all(use: Use, node: ast.ListComp) -> tuple[str, Span | None]:
             return "", None
     part = f"{name}_1"
     element = replaced(node.elt, use.key, ast.Name(part, ast.Load()))
-    pairs = f"zip({text(first.iter)}, {_module(use)}.split({name}, {number}))"
+    pairs = f"zip({text(first.iter)}, {module_of(use)}.split({name}, {number}))"
     return f"[{text(element)} for {text(first.target)}, {part} in {pairs}]", use.piece.span_of(node)
-
-
-def _module(use: Use) -> str:
-    """How the code spells `jax.random`, from the call that draws."""
-    function = use.last.node.func
-    if isinstance(function, ast.Attribute) and use.last.piece.file == use.piece.file and "nn" not in text(function):
-        return text(function.value)
-    return "jax.random"
 
 
 @on_cell("key-dropped", "wrong-result", "the keys that split returns are not taken")

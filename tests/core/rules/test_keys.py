@@ -97,6 +97,101 @@ def test_the_fix_draws_from_a_part_of_the_key(body: str, fix: str):
     assert fixed.report.failure is None
 
 
+STATE = (
+    "from typing import NamedTuple\nclass State(NamedTuple):\n    w: jax.Array\n    key: jax.Array\n"
+    "state = State(jnp.zeros(2), jax.random.key(0))\n"
+)
+LOOP = "for _ in range(3):\n    state = step(state)\n"
+HANDED_BACK = [
+    (
+        "@jax.jit\ndef step(state):\n    w, key = state\n    w = w + jax.random.normal(key, w.shape)\n"
+        "    return w, key\nstate = jnp.zeros(2), jax.random.key(0)\n" + LOOP,
+        "key, key_1 = jax.random.split(key)\nw = w + jax.random.normal(key_1, w.shape)",
+    ),
+    (
+        STATE + "@jax.jit\ndef step(state):\n    n = jax.random.normal(state.key, (2,))\n"
+        "    return state._replace(w=state.w + n)\n" + LOOP,
+        "return state._replace(w=state.w + n, key=key)",
+    ),
+    (
+        STATE + "def step(s):\n    return State(s.w + jax.random.normal(s.key), s.key)\n" + LOOP,
+        "return State(s.w + jax.random.normal(key_1), key)",
+    ),
+    (
+        "from jax import random as jr\n@jax.jit\ndef step(state):\n    def loss(w):\n"
+        "        return (w * jr.bernoulli(state['key'], 0.5, w.shape)).sum()\n"
+        "    return {**state, 'w': state['w'] - jax.grad(loss)(state['w'])}\n"
+        "state = {'w': jnp.ones(2), 'key': jr.key(0)}\n" + LOOP,
+        "key, key_1 = jr.split(state['key'])\ndef loss(w):\n    return (w * jr.bernoulli(key_1, 0.5, w.shape)).sum()",
+    ),
+    (
+        "class Walk:\n    def __init__(self):\n        self.x, self.key = jnp.zeros(2), jax.random.key(0)\n"
+        "        self.step = jax.jit(self._step)\n    def _step(self, x, key):\n"
+        "        return x + jax.random.normal(key, x.shape), key\n    def run(self):\n        for _ in range(2):\n"
+        "            for _ in range(2):\n                self.x, self.key = self.step(self.x, self.key)\n"
+        "w = Walk()\nw.run()",
+        "key, key_1 = jax.random.split(key)\nreturn (x + jax.random.normal(key_1, x.shape), key)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix"), HANDED_BACK)
+def test_a_step_that_returns_the_key_it_drew_from_splits_it_instead(body: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-reused"]
+    found = cell.found("key-reused")
+    assert found.times == 1
+    assert "returns it as it was" in found.title
+    assert fix in found.fix
+    fixed = cell.fixed("key-reused")
+    assert fixed.rules == []
+    assert fixed.report.failure is None
+
+
+def test_a_key_that_comes_back_from_an_earlier_cell_is_still_the_same():
+    step = "@jax.jit\ndef draw(x, rng):\n    return x + jax.random.normal(rng), rng\n"
+    first = IMPORTS + step + "x, rng = draw(0.0, jax.random.key(0))\nx, rng = draw(x, rng)"
+    cell = watched(first, "x, rng = draw(x, rng)")
+    assert cell.marked("key-reused") == "jax.random.normal(rng)"
+
+
+LIBRARIES = [
+    (
+        "import equinox as eqx\nclass Net(eqx.Module):\n    drop: eqx.nn.Dropout\n    def __init__(self):\n"
+        "        self.drop = eqx.nn.Dropout(0.5)\n    def __call__(self, x, key):\n"
+        "        x = self.drop(x, key=key)\n        return self.drop(2 * x, key=key)\n"
+        "out = Net()(jnp.ones(4), jax.random.key(0))",
+        "self.drop(2 * x, key=key)",
+    ),
+    (
+        "import numpyro.distributions as dist\nfrom numpyro.infer import Predictive\nimport numpyro\n"
+        "def model(x):\n    return numpyro.sample('y', dist.Normal(x, 1.0))\n"
+        "def draw(key):\n    x = dist.Normal(0.0, 1.0).sample(key, (3,))\n"
+        "    prior = Predictive(model, num_samples=2)\n    return prior(key, x)\nout = draw(jax.random.key(0))",
+        "prior(key, x)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked"), LIBRARIES)
+def test_layers_distributions_and_predictions_draw_from_their_key_too(body: str, marked: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-reused"]
+    assert cell.marked("key-reused") == marked
+    assert cell.fixed("key-reused").rules == []
+
+
+def test_the_inference_and_the_prediction_of_a_model_share_a_key_but_two_inferences_may():
+    cell = watched(
+        IMPORTS + "from numpyro.infer import MCMC, NUTS, Predictive\nimport numpyro, numpyro.distributions as dist\n"
+        "def model(s):\n    numpyro.sample('a', dist.Normal(0.0, s))\nkey = jax.random.key(0)\n"
+        "one, two = [MCMC(NUTS(model), num_warmup=1, num_samples=1, progress_bar=False) for _ in 'ab']\n"
+        "one.run(key, 1.0)\ntwo.run(key, 2.0)\nout = Predictive(model, one.get_samples())(key, 1.0)"
+    )
+    assert cell.marked("key-reused") == "Predictive(model, one.get_samples())(key, 1.0)"
+    assert not cell.found("key-reused").sure
+
+
 def test_a_key_that_a_function_of_an_earlier_cell_drew_from_is_found_with_both_draws():
     cell = watched(IMPORTS + HELPERS + "key = jax.random.key(1)\nw = weights(key, 4)", "out = noise(key, 4)")
     found = cell.found("key-reused")
@@ -189,6 +284,10 @@ ONCE = [
     "out = jax.random.normal(k) if out > 0 else jax.random.uniform(k)",
     "def loss(p, key):\n    def inner(x):\n        return (x * jax.random.normal(key, x.shape)).sum()\n"
     "    return inner(p)\nkeys = jax.random.split(jax.random.key(1), 3)\nout = jax.vmap(loss)(jnp.ones((3, 2)), keys)",
+    STATE + "@jax.jit\ndef step(state):\n    key, sub = jax.random.split(state.key)\n"
+    "    return state._replace(w=state.w + jax.random.normal(sub), key=key)\n" + LOOP,
+    "def step(x, key):\n    return x + jax.random.normal(key), key\nx, base = 0.0, jax.random.key(0)\n"
+    "for i in range(3):\n    key = jax.random.fold_in(base, i)\n    x, key = step(x, key)",
     "@jax.jit\ndef features(x):\n    w = jax.random.normal(jax.random.key(0), (x.shape[-1], 8))\n"
     "    return jnp.cos(x @ w)\nout = features(jnp.ones((2, 4))), features(jnp.ones((2, 4)))",
 ]
