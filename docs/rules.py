@@ -62,6 +62,7 @@ _KINDS = {
     "nonfinite": "Numbers",
     "nans": "Numbers",
     "precision": "Numbers",
+    "linen": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",
     "operands": "Shapes",

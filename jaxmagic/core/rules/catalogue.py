@@ -58,6 +58,7 @@ FAMILIES = (
     "callbacks",
     "nonfinite",
     "nans",
+    "linen",
     "layers",
     "trees",
     "operands",
