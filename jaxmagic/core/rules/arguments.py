@@ -29,14 +29,17 @@ def _jitted(failing: Failing) -> Function | None:
             made = [jitted.args[0] for _, jitted in made_by(failing, node.func)]
             names = [name, *(given.attr for given in made if isinstance(given, ast.Attribute))]
             return next((method for method in _methods(failing) if method.name in names), None)
-    return function_of(failing.site, node.func)
+    found = function_of(failing.site, node.func)
+    if found is None and (said := failing.says(r"^Error interpreting argument to <function (\w+)\.(\w+) at ")):
+        return next((method for method in _methods(failing, said[1]) if method.name == said[2]), None)
+    return found
 
 
-def _methods(failing: Failing) -> Iterator[Function]:
+def _methods(failing: Failing, owner: str = "") -> Iterator[Function]:
     """Methods in the files of the user, newest first: the object itself can't be asked without running code."""
     for file in reversed(failing.files):
         for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef) and owner in ("", node.name):
                 yield from (Function(file, part, True) for part in node.body if isinstance(part, ast.FunctionDef))
 
 

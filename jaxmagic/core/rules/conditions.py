@@ -32,9 +32,9 @@ def builtin_on_traced(failing: Failing) -> Cause | None:
             pass
         case _:
             return None
-    given = [*node.args, *parts(node.func)]
+    given = [*node.args, *(parts(node.func) if isinstance(node.func, ast.Attribute) else [])]
     traced = any(failing.traced(part) for part in given)
-    compared = " and ".join(failing.shown(part) for part in given) if traced else f"`{failing.text(node)}`"
+    compared = " and ".join(failing.shown(part) for part in given) if traced else "what it compares"
     return Cause(
         title=f"the built-in {name}() needs True or False of a traced array",
         explanation=f"`{name}` asks for the truth value of {compared}. {why_traced(failing)}",
@@ -50,13 +50,19 @@ def _builtin_fix(failing: Failing, node: ast.Call, name: str) -> str:
         case "sorted", [ast.keyword(arg="reverse", value=ast.Constant(value=bool(backwards)))], [array]:
             down = {"descending": ast.Constant(True)} if backwards else {}
             return text(call(f"{jnp}.sort", _as_array(failing, array, jnp), **down))
+        case "sorted", [ast.keyword(arg="key", value=ast.Lambda() as key)], [ast.Call(func=ast.Name(id="range"))]:
+            match key.args.args, key.body:
+                case [ast.arg(arg=at)], ast.Subscript(value=array, slice=ast.Name(id=by)) if at == by:
+                    return text(call(f"{jnp}.argsort", array))
     if name not in _BUILTINS or node.keywords or not node.args:
         return ""
     if len(node.args) == 1:
-        array = _as_array(failing, node.args[0], jnp)
+        (given,) = node.args
+        listed = isinstance(given, ast.Starred)
+        array = call(f"{jnp}.stack", given.value) if listed else _as_array(failing, given, jnp)
         single = {"min": "min", "max": "max"}.get(name, _BUILTINS[name])
         return text(call(f"{jnp}.{single}", array))
-    if name not in ("min", "max"):
+    if name not in ("min", "max") or any(isinstance(given, ast.Starred) for given in node.args):
         return ""
     folded = node.args[0]
     for argument in node.args[1:]:

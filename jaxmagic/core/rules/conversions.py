@@ -1,6 +1,7 @@
 """Traced arrays handed to code that wants numbers: int, float, math, numpy, format, range, list indices."""
 
 import ast
+import dataclasses
 import importlib
 import importlib.util
 import re
@@ -11,10 +12,11 @@ import numpy as np
 
 from jaxmagic.core.failures.operands import aval_of
 from jaxmagic.core.rules import traced_loops
+from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import settings, static_fix
-from jaxmagic.core.rules.rewrite import alias, call, expression, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, expression, replaced, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Span
@@ -41,11 +43,45 @@ def number_from_traced(failing: Failing) -> Cause | None:
             fix = text(call(f"{alias(failing.scope, 'jax.numpy')}.{name}", *node.args))
         case _:
             return None
+    outer, statement = next(iter(failing.site.around), None), failing.site.statement
+    if name == "int" and isinstance(outer, ast.Subscript) and outer.slice is node:
+        return _number_as_index(failing, node, outer)
+    replaces, way = failing.span, ""
+    if isinstance(statement, ast.Expr) and failing.first_traced is not None:
+        fix, replaces = _called_later(failing, statement, [failing.first_traced])
+        way = " `jax.debug.callback` hands the number to Python when the program runs." if fix else ""
+    elif _kept_outside(statement):
+        fix, way = "", " What the program computes is returned: stored from inside it would be a leaked tracer."
     return Cause(
         title=f"{name}() wants a Python number, but {_named(failing)} is traced",
-        explanation=f"`{failing.text(node)}` asks for a concrete number. {why_traced(failing)}",
+        explanation=f"`{failing.text(node)}` asks for a concrete number. {why_traced(failing)}{way}",
         evidence=origins(failing, *parts(node)),
         fix=fix,
+        replaces=replaces,
+    )
+
+
+def _kept_outside(statement: ast.stmt | None) -> bool:
+    """`self.total += x.item()`."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign(target=ast.Attribute()):
+            return True
+    return False
+
+
+def _number_as_index(failing: Failing, node: ast.Call, outer: ast.Subscript) -> Cause:
+    """`names[int(i)]`: what is indexed decides how the traced index can be used."""
+    index = ast.copy_location(ast.Subscript(outer.value, node.args[0], ast.Load()), outer)
+    value = failing.scope.get(outer.value)
+    if isinstance(value, list | tuple | np.ndarray):
+        cause = _table(failing, index)
+        at_index = cause.replaces == failing.span
+        return dataclasses.replace(cause, replaces=failing.site.span_of(outer) if at_index else cause.replaces)
+    return Cause(
+        title=f"int() wants a Python number, but {_named(failing)} is traced",
+        explanation=f"`{failing.text(node)}` asks for a concrete number. {why_traced(failing)}",
+        evidence=origins(failing, *parts(node)),
+        fix=text(ast.Call(ast.Attribute(node.args[0], "astype"), [ast.Name("int")], [])),
         replaces=failing.span,
     )
 
@@ -82,7 +118,8 @@ def numpy_on_traced(failing: Failing) -> Cause | None:
     module = _module(failing, node.func) if isinstance(node, ast.Call) else ""
     if isinstance(node, ast.Subscript):
         return _table(failing, node)
-    same = _same_in_jax(failing, node.func, module) if isinstance(node, ast.Call) else ""
+    drawn = isinstance(node, ast.Call) and failing.text(node.func).split(".")[-2:-1] == ["random"]
+    same = _same_in_jax(failing, node.func, module) if isinstance(node, ast.Call) and not drawn else ""
     fix = _on_host(failing, node) if isinstance(node, ast.Call) and not same else ""
     if isinstance(node, ast.Call) and same:
         fix = text(replaced(node, node.func, expression(same)))
@@ -90,7 +127,13 @@ def numpy_on_traced(failing: Failing) -> Cause | None:
     return Cause(
         title=f"{what} wants the numbers in {_named(failing)}, which is traced",
         explanation=f"{what} asks for the array's memory. {why_traced(failing)} "
-        + (f"`{same}` is the same function." if same else "Code outside JAX can be called by `jax.pure_callback`."),
+        + (
+            f"`{same}` is the same function."
+            if same
+            else "NumPy would draw once, while tracing: take a key as an argument, and use `jax.random`."
+            if drawn
+            else "Code outside JAX can be called by `jax.pure_callback`."
+        ),
         evidence=origins(failing, *parts(node)),
         fix=fix,
         replaces=failing.span,
@@ -338,13 +381,18 @@ def _printed_later(failing: Failing, string: ast.expr, values: list[ast.expr]) -
         words = {word.arg: word.value for word in getattr(string, "keywords", ()) if word.arg}
         given = [value for value in _formatted(string) if not any(value is word for word in words.values())]
         return text(call(f"{jax}.debug.print", ast.Constant(pattern), *given, **words)), failing.site.span_of(printed)
-    names = [value.id for value in values if isinstance(value, ast.Name)]
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and len(names) == len(values) > 0:
-        taken = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-        later = ast.Lambda(taken, statement.value)
-        shown = call(f"{jax}.debug.callback", later, *(ast.Name(name) for name in names))
-        return text(shown), failing.site.span_of(statement)
-    return "", None
+    return _called_later(failing, statement, values) if isinstance(statement, ast.Expr) else ("", None)
+
+
+def _called_later(failing: Failing, statement: ast.Expr, values: list[ast.expr]) -> Fix:
+    """`history.append(float(loss))` as a callback that gets the values when the program runs."""
+    if not isinstance(statement.value, ast.Call) or not values:
+        return "", None
+    names = [value.id if isinstance(value, ast.Name) else f"value_{at}" for at, value in enumerate(values, 1)]
+    swaps: dict[int, ast.AST] = {id(value): ast.Name(name) for value, name in zip(values, names, strict=True)}
+    taken = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    later = ast.Lambda(taken, copied(statement.value, swaps))
+    return text(call(f"{alias(failing.scope, 'jax')}.debug.callback", later, *values)), failing.site.span_of(statement)
 
 
 def _pattern(string: ast.expr) -> str | None:

@@ -1,11 +1,13 @@
 """Indexing that a traced program can't do as written: boolean masks, slices with traced bounds, assignment."""
 
 import ast
+import dataclasses
 
+from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import settings, static_fix
-from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts
 
@@ -37,17 +39,79 @@ def boolean_mask(failing: Failing) -> Cause | None:
         return None
     if isinstance(failing.site.statement, ast.AugAssign) and failing.site.statement.target is node:
         return _item_assignment(failing)
+    if (update := _masked_update(failing, node)) is not None:
+        return update
     where = f"{alias(failing.scope, 'jax.numpy')}.where"
     mask = failing.shown(node.slice)
+    fix, replaces = _reduced(failing, node)
+    if not fix:
+        fix, replaces = text(call(where, node.slice, node.value, ast.Constant(0))), failing.span
     return Cause(
         title=f"the length of `{failing.text(node)}` depends on the values of the mask {mask}",
         explanation=f"A traced program has fixed shapes. {why_traced(failing, node.slice)} Keep the length and replace "
         "what the mask drops by a neutral value (0 for a sum; a mean divides by `mask.sum()` then), or pad with "
         "`jnp.nonzero(mask, size=…, fill_value=…)`.",
         evidence=origins(failing, node.value, node.slice),
-        fix=text(call(where, node.slice, node.value, ast.Constant(0))),
-        replaces=failing.span,
+        fix=fix,
+        replaces=replaces,
     )
+
+
+_REDUCTIONS = ("sum", "mean", "var", "std", "prod", "any", "all")
+_ELEMENTWISE = ("abs", "square", "exp", "tanh")
+
+
+def _reduced(failing: Failing, node: ast.Subscript) -> Fix:
+    """A reduction of what a mask selects, by `where=`: `jnp.mean((p[m] - y[m]) ** 2)`."""
+    inner: ast.AST = node
+    for outer in failing.site.around:
+        match outer:
+            case ast.BinOp() | ast.UnaryOp():
+                inner = outer
+            case ast.Attribute(attr=name) if name in _REDUCTIONS:
+                inner = outer
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _ELEMENTWISE and inner in outer.args:
+                inner = outer
+            case ast.Call(func=ast.Attribute(attr=name), keywords=[]) if name in _REDUCTIONS:
+                alone = outer.args == [node] or (isinstance(outer.func, ast.Attribute) and outer.func.value is node)
+                whole = inner is outer.func or outer.args == [inner]
+                return (
+                    _with_where(failing, outer, node, alone) if whole and not (alone and name == "sum") else ("", None)
+                )
+            case _:
+                break
+    return "", None
+
+
+def _with_where(failing: Failing, reduction: ast.Call, node: ast.Subscript, alone: bool) -> Fix:
+    masked = [part for part in ast.walk(reduction) if isinstance(part, ast.Subscript)]
+    masked = [part for part in masked if ast.dump(part.slice) == ast.dump(node.slice)]
+    shapes = {
+        aval.shape if (aval := failing.aval(each)) else None for part in masked for each in (part.value, node.slice)
+    }
+    if len(shapes) != 1 or None in shapes:
+        return "", None
+    where = f"{alias(failing.scope, 'jax.numpy')}.where"
+    swaps: dict[int, ast.AST] = {
+        id(part): copied(part.value) if alone else call(where, part.slice, part.value, ast.Constant(0))
+        for part in masked
+    }
+    changed = copied(reduction, swaps)
+    changed.keywords.append(ast.keyword("where", copied(node.slice)))
+    return text(changed), failing.site.span_of(reduction)
+
+
+def _masked_update(failing: Failing, node: ast.Subscript) -> Cause | None:
+    """`x.at[mask].set(y[mask])`: what is put there is selected by the same mask."""
+    outer = next(iter(failing.site.around), None)
+    match outer:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Subscript(value=ast.Attribute(attr="at"), slice=mask)), args=[value]
+        ):
+            if value is node and ast.dump(mask) == ast.dump(node.slice):
+                cause = _update(failing, replaced(outer, node, copied(node.value)))
+                return dataclasses.replace(cause, replaces=failing.site.span_of(outer)) if cause else None
+    return None
 
 
 def _update(failing: Failing, node: ast.Call) -> Cause | None:
@@ -92,6 +156,9 @@ def slice_with_traced_bounds(failing: Failing) -> Cause | None:
     if isinstance(node.slice, ast.Slice) and bounds is not None and bounds.lower is not None and size is not None:
         slicing = f"{alias(failing.scope, 'jax.lax')}.dynamic_slice_in_dim"
         fix = text(call(slicing, node.value, bounds.lower, ast.Constant(size)))
+    elif isinstance(node.slice, ast.Tuple):
+        fix = _window(failing, node, node.slice.elts)
+        size = "the same" if fix else None
     always = f" Here the length is always {size}, so only the start has to be dynamic." if fix else ""
     clamp = " A dynamic slice that would pass the end is moved back to fit." if fix else ""
     if not fix and bounds is not None:
@@ -105,6 +172,25 @@ def slice_with_traced_bounds(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _window(failing: Failing, node: ast.Subscript, keys: list[ast.expr]) -> str:
+    """`x[i:i + 2, j:j + 3]`, with whole axes besides, as one dynamic slice."""
+    aval = failing.aval(node.value)
+    if aval is None or len(keys) > len(aval.shape):
+        return ""
+    starts: list[ast.expr] = []
+    sizes: list[ast.expr] = []
+    keys = [*keys, *[ast.Slice(None, None, None)] * (len(aval.shape) - len(keys))]
+    for key, whole in zip(keys, aval.shape, strict=True):
+        size = _length(key) if isinstance(key, ast.Slice) else None
+        full = isinstance(key, ast.Slice) and not bounds_of(key)
+        if not isinstance(key, ast.Slice) or (size is None and not full):
+            return ""
+        starts.append(ast.Constant(0) if key.lower is None else key.lower)
+        sizes.append(ast.Constant(whole if full else size))
+    slicing = f"{alias(failing.scope, 'jax.lax')}.dynamic_slice"
+    return text(call(slicing, node.value, ast.Tuple(starts), ast.Tuple(sizes)))
 
 
 def bounds_of(key: ast.Slice | None) -> list[ast.expr]:

@@ -28,7 +28,7 @@ def linen_variables(failing: Failing) -> Cause | None:
     """
     if failing.kind == "ApplyScopeInvalidVariablesStructureError":
         return _one_level_too_deep(failing)
-    if failing.kind == "ApplyScopeInvalidVariablesTypeError" or failing.says(r"^Array\.__contains__: unsupported"):
+    if failing.kind == "ApplyScopeInvalidVariablesTypeError" or _is_array_given(failing):
         return _not_variables(failing)
     found = failing.says(
         r'(?:Could not find parameter|No Variable) named "(?P<name>[^"]+)"(?: for collection "(?P<of>\w+)" exists)? '
@@ -133,6 +133,12 @@ def _one_level_too_deep(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=entered.span,
     )
+
+
+def _is_array_given(failing: Failing) -> bool:
+    """Whether Flax went on with an array for the variables until Python refused."""
+    entered = entry(failing) if failing.kind in ("TypeError", "AttributeError") else None
+    return entered is not None and entered.site is failing.site and is_array(entered.variables)
 
 
 def _not_variables(failing: Failing) -> Cause | None:

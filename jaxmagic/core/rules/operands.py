@@ -24,15 +24,16 @@ def dtype_not_accepted(failing: Failing) -> Cause | None:
     refused = failing.says(r"^\w+ does not accept dtypes? (?:\w|<|>|, )+")
     indexed = failing.says(r"Indexer must have integer or boolean type, got indexer with type (\w+)")
     keys = failing.says(r"key<\w+> is not a valid dtype for JAX type promotion|invalid PRNG key data")
+    branch = failing.says(r"^Index type must be an integer")
     several = failing.says(r"^(\w+) accepts a single key, but was given a key array of shape (\([\d, ]*\))")
-    if not isinstance(node, ast.expr) or not (refused or indexed or keys or several):
+    if not isinstance(node, ast.expr) or not (refused or indexed or branch or keys or several):
         return None
     avals = [(part, aval) for part in parts(node) if (aval := failing.aval(part)) is not None]
     key = next((part for part, aval in avals if aval.dtype.startswith("key<")), None)
     if several:
         return _many_keys(failing, node)
-    if indexed:
-        return _index(failing, node, avals)
+    if indexed or branch:
+        return _index(failing, node, avals[branch is None :])
     way = "These dtypes do not go together in this operation."
     fix = ""
     if key is not None:
@@ -72,7 +73,7 @@ def _keyed(failing: Failing, node: ast.expr) -> str:
 
 
 def _index(failing: Failing, node: ast.expr, avals: list[tuple[ast.expr, Aval]]) -> Cause:
-    wrong = next((part for part, aval in avals[1:] if "int" not in aval.dtype and aval.dtype != "bool"), None)
+    wrong = next((part for part, aval in avals if "int" not in aval.dtype and aval.dtype != "bool"), None)
     fix = text(replaced(node, wrong, ast.Call(ast.Attribute(wrong, "astype"), [ast.Name("int")], []))) if wrong else ""
     shown = failing.shown(wrong) if wrong is not None else "the index"
     return Cause(

@@ -2,18 +2,20 @@
 
 import ast
 import builtins
+from typing import Any
 
 from jaxmagic.core.failures.operands import of_jax
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import Fix, settings, static_fix
-from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.rewrite import alias, call, replaced, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import name_called, parts, stored
 from jaxmagic.records import Evidence
 
 _STATIC_FORMS = {"minimum": "min", "maximum": "max", "prod": "math.prod", "floor": "math.floor", "ceil": "math.ceil"}
+_SEGMENTS = ("segment_sum", "segment_prod", "segment_max", "segment_min")
 _SIZED = ("nonzero", "flatnonzero", "argwhere", "where", "unique", "union1d", "intersect1d", "setdiff1d", "setxor1d")
 
 
@@ -42,19 +44,39 @@ def data_dependent_shape(failing: Failing) -> Cause | None:
     data = next((part for part in parts(node) if failing.traced(part)), None)
     if name == "repeat" and len(node.args) == 2 and failing.traced(node.args[1]) and _has_axes(failing, node.args[1]):
         return _repeated(failing, node)
+    if name in _SEGMENTS and len(node.args) < 3 and not any(word.arg == "num_segments" for word in node.keywords):
+        return _segments(failing, node)
     if name not in (*_SIZED, "bincount") or data is None:
         return None
     aval = failing.aval(data)
     keyword = "length" if name == "bincount" else "size"
-    sizes = "n" if aval is None or name == "bincount" else str(_count(aval.shape))
-    sized = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(keyword, ast.parse(sizes, mode="eval").body)])
+    size = "…" if aval is None or name == "bincount" else _count(aval.shape)
+    sized = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(keyword, ast.Constant(size))])
     return Cause(
         title=f"the length of {name}(…) depends on the values of {failing.shown(data)}",
         explanation=f"A traced program has fixed shapes, but how many elements `{failing.text(node)}` returns is only "
-        f"known when it runs. {why_traced(failing)} With `{keyword}={sizes}` there is room for all of them; "
+        f"known when it runs. {why_traced(failing)} With `{keyword}={size}` there is room for all of them; "
         f"{_padding(name)}",
         evidence=origins(failing, data),
-        fix=text(sized),
+        fix=text(sized) if isinstance(size, int) else "",
+        replaces=failing.span,
+    )
+
+
+def _segments(failing: Failing, node: ast.Call) -> Cause | None:
+    """`segment_sum(x, ids)`: there are as many segments as the largest of the ids says."""
+    ids = next((word.value for word in node.keywords if word.arg == "segment_ids"), None) or node.args[1]
+    aval = failing.aval(ids)
+    count = _count(aval.shape) if aval is not None else "n"
+    number = ast.keyword("num_segments", ast.Constant(count))
+    fix = text(ast.Call(node.func, node.args, [*node.keywords, number])) if isinstance(count, int) else ""
+    return Cause(
+        title=f"the number of segments depends on the values of {failing.shown(ids)}",
+        explanation=f"A traced program has fixed shapes, and the largest id says how many segments there are. "
+        f"{why_traced(failing, ids)} Say how many with `num_segments`: {count} is room for one segment for each "
+        "element, and segments without elements stay empty.",
+        evidence=origins(failing, *node.args, because=[ids]),
+        fix=fix,
         replaces=failing.span,
     )
 
@@ -107,15 +129,15 @@ def constant_became_traced(failing: Failing) -> Cause | None:
         made = _made_by_jax(failing, part)
         if made is not None:
             plain = _plain_form(failing, made)
-            inputs = ", ".join(str(failing.scope.get(argument)) for argument in made.args)
+            inputs = ", ".join(str(_known(failing, argument)) for argument in made.args)
             name = failing.text(made.func)
             return Cause(
                 title=f"`{failing.text(part)}` is traced although every input is a plain number",
                 explanation=f"Inside jit `{failing.text(made)}` is staged into the program: its result is a tracer, "
                 f"though its inputs ({inputs}) are known. Python's own function gives a plain number.",
                 evidence=(Evidence(f"{name}({inputs}) became traced here", failing.site.span_of(made)),),
-                fix=plain,
-                replaces=failing.site.span_of(made),
+                fix=plain[0],
+                replaces=plain[1],
             )
     return None
 
@@ -126,8 +148,22 @@ def _made_by_jax(failing: Failing, part: ast.expr) -> ast.Call | None:
     source = assigned_from(failing.site, part.id) if named and isinstance(part, ast.Name) else part
     if not isinstance(source, ast.Call) or not source.args or not of_jax(failing.scope.get(source.func)):
         return None
-    plain = all(type(failing.scope.get(argument)) in (int, float, bool) for argument in source.args)
-    return source if plain else None
+    return source if all(_known(failing, argument) is not None for argument in source.args) else None
+
+
+def _known(failing: Failing, node: ast.expr) -> Any:
+    """A plain number, or a tuple of them, also where it was made an array first: `jnp.array(x.shape)`."""
+    value = failing.scope.get(_unwrapped(failing, node))
+    listed = value if isinstance(value, tuple) else (value,)
+    return value if listed and all(type(each) in (int, float, bool) for each in listed) else None
+
+
+def _unwrapped(failing: Failing, node: ast.expr) -> ast.expr:
+    """`x.shape` of `jnp.array(x.shape)`."""
+    match node:
+        case ast.Call(func=function, args=[inner]) if name_called(node) in ("array", "asarray"):
+            return _unwrapped(failing, inner) if of_jax(failing.scope.get(function)) else node
+    return node
 
 
 def assigned_from(site: Site, name: str) -> ast.expr | None:
@@ -142,11 +178,20 @@ def assigned_from(site: Site, name: str) -> ast.expr | None:
     return found[-1] if found else None
 
 
-def _plain_form(failing: Failing, node: ast.Call) -> str:
+def _plain_form(failing: Failing, node: ast.Call) -> Fix:
+    """The call as one of Python's own functions; the import that it needs is put before the statement."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if name in _STATIC_FORMS:
-        return text(call(_STATIC_FORMS[name], *node.args))
-    return text(call(f"{alias(failing.scope, 'numpy')}.{name}", *node.args)) if name else ""
+    args = [_unwrapped(failing, argument) for argument in node.args]
+    function = _STATIC_FORMS.get(name) or (f"{alias(failing.scope, 'numpy')}.{name}" if name else "")
+    if not function:
+        return "", None
+    new, module = call(function, *args), function.rpartition(".")[0]
+    statement = failing.site.statement
+    if module == "math" and failing.scope.get(ast.Name("math")) is None:
+        simple = isinstance(statement, ast.Assign | ast.Return | ast.Expr) and node in ast.walk(statement)
+        code = f"import math\n{text(replaced(statement, node, new))}" if simple and statement is not None else ""
+        return code, failing.site.span_of(statement) if code and statement is not None else None
+    return text(new), failing.site.span_of(node)
 
 
 @on_error("argument-must-be-static", "an axis, length, shape or other setting is traced")
@@ -161,7 +206,7 @@ def argument_must_be_static(failing: Failing) -> Cause | None:
     node = failing.node
     if not isinstance(node, ast.Call) or not _wants_settings(failing, node):
         return None
-    culprits = [part for part in parts(node) if _is_setting(failing, part)] or _inside(failing, node)
+    culprits = _settings_of(failing, node) or _inside(failing, node)
     if not culprits:
         return None
     fix, replaces = static_fix(failing, settings(failing, *culprits))
@@ -200,6 +245,15 @@ def _is_setting(failing: Failing, part: ast.expr) -> bool:
     kinds = ("int", "bool", "float") if _chosen_by_library(failing) else ("int",)
     aval = failing.aval(part)
     return failing.traced(part) and (aval is None or (aval.shape == () and any(kind in aval.dtype for kind in kinds)))
+
+
+def _settings_of(failing: Failing, node: ast.Call) -> list[ast.expr]:
+    """The traced numbers among the arguments; those that say where a dynamic slice begins may be traced."""
+    start = node.args[1] if name_called(node).startswith("dynamic_") and len(node.args) > 1 else node.func
+    scalars = [part for part in parts(node) if failing.traced(part) and (aval := failing.aval(part)) and not aval.shape]
+    found = [part for part in parts(node) if _is_setting(failing, part)]
+    found = found or (scalars if name_called(node) in ("arange", "linspace") else [])
+    return [part for part in found if not any(part is inner for inner in ast.walk(start))] or found
 
 
 def _inside(failing: Failing, node: ast.Call) -> list[ast.expr]:

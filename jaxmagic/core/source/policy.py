@@ -47,6 +47,8 @@ class Policy:
         if filename.startswith("<"):
             # Any other made-up name is the user's if someone took care to make its text known.
             return filename.startswith(_CELLS) or (filename in linecache.cache and not filename.startswith(_GENERATED))
+        if filename.endswith(".pyx"):  # as NumPy's are called, without a folder
+            return False
         for place in _INSTALLED:
             _, found, inside = filename.rpartition(os.sep + place + os.sep)
             if found:

@@ -24,6 +24,13 @@ def in_cell(body: str) -> str:
         ("out = jax.jit(lambda x: sorted(x))(jnp.array([2.0, 1.0]))", "jnp.sort(x)", [1.0, 2.0]),
         ("out = jax.jit(lambda x: any(x))(jnp.array([0.0, 1.0]))", "jnp.any(x)", True),
         ("out = jax.vmap(lambda x: max(x))(jnp.array([[2.0, 1.0]]))", "jnp.max(x)", [2.0]),
+        ("out = jax.jit(lambda *each: max(*each))(1.0, 2.0)", "jnp.max(jnp.stack(each))", 2.0),
+        (
+            "@jax.jit\ndef ranked(s):\n    return sorted(range(3), key=lambda i: s[i])\n"
+            "out = ranked(jnp.array([3.0, 1.0, 2.0]))",
+            "jnp.argsort(s)",
+            [1, 2, 0],
+        ),
         ("out = jax.jit(lambda a, b: all([a > 0, b > 0]))(1.0, 2.0)", "jnp.all(jnp.stack([a > 0, b > 0]))", True),
     ],
 )

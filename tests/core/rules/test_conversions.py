@@ -78,6 +78,36 @@ def test_older_ways_of_formatting_become_the_same_print(
     assert shown in capfd.readouterr().out
 
 
+KEPT = [
+    ("losses.append(float(loss))", "jax.debug.callback(lambda loss: losses.append(float(loss)), loss)"),
+    ("losses.append(loss.item())", "jax.debug.callback(lambda loss: losses.append(loss.item()), loss)"),
+    (
+        "losses.extend([float(loss * 2) / 2])",
+        "jax.debug.callback(lambda value_1: losses.extend([float(value_1) / 2]), loss * 2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "fix"), KEPT)
+def test_a_number_that_is_kept_outside_is_handed_over_when_the_program_runs(statement: str, fix: str):
+    program = failed(
+        IMPORTS + f"losses = []\n@jax.jit\ndef f(loss):\n    {statement}\n    return loss",
+        "f(1.5)\njax.effects_barrier()",
+    )
+    assert program.finding.rule == "number-from-traced"
+    assert program.finding.fix == fix
+    assert program.fixed().namespace["losses"] == [1.5]
+
+
+def test_a_number_for_an_attribute_is_no_tracer_in_disguise():
+    program = failed(
+        IMPORTS + "class Meter:\n    total = 0.0\n    def add(self, x):\n        self.total += x.item()\nm = Meter()",
+        "jax.jit(lambda x: m.add(x))(1.0)",
+    )
+    assert not program.finding.fix
+    assert "What the program computes is returned" in program.finding.explanation
+
+
 def test_a_formatted_message_for_a_logger_is_made_when_the_program_runs():
     program = failed(
         IMPORTS + "said = []\n@jax.jit\ndef f(loss):\n    said.append(f'loss {loss:.2f}')\n    return loss",
@@ -97,6 +127,18 @@ CHOSEN = [
     ),
     ("table = {'a': 1, 2: 3.0}\n@jax.jit\ndef f(i):\n    return table[i]", "f(2)", "@jax.jit(static_argnames='i')", 3),
     (
+        "names = 'ab', 'cd'\n@jax.jit\ndef f(i):\n    return len(names[int(i)])",
+        "f(1)",
+        "@jax.jit(static_argnames='i')",
+        2,
+    ),
+    (
+        "levels = (0.5, 1.5)\nf = jax.jit(lambda i: levels[int(i)])",
+        "f(jnp.argmax(jnp.array([0, 1])))",
+        "jnp.asarray(levels)[i]",
+        1.5,
+    ),
+    (
         "table = {0: 5.0, 1: 3.0}\n@jax.jit\ndef f(i):\n    return table[i]",
         "f(jnp.argmax(jnp.array([0, 1])))",
         "jnp.asarray(list(table.values()))[i]",
@@ -115,7 +157,7 @@ CHOSEN = [
 @pytest.mark.parametrize(("before", "call", "fix", "result"), CHOSEN)
 def test_a_traced_key_or_index_chooses_inside_the_program(before: str, call: str, fix: str, result: float):
     program = failed(IMPORTS + before, f"out = {call}")
-    assert program.finding.rule == "index-from-traced"
+    assert program.finding.rule == ("number-from-traced" if "int(i)" in before else "index-from-traced")
     assert program.finding.fix == fix
     assert program.fixed().namespace["out"] == result
 
@@ -186,6 +228,13 @@ def test_an_array_that_cant_be_taken_apart_is_shown_with_its_shape(body: str, ma
     assert program.finding.rule == "array-taken-apart"
     assert program.marked == marked
     assert said in program.finding.title
+
+
+def test_a_draw_of_numpys_with_a_traced_setting_is_sent_to_jax_random():
+    program = failed(IMPORTS + "jax.jit(lambda p: np.random.choice(3, p=p))(jnp.ones(3) / 3)")
+    assert program.finding.rule == "numpy-on-traced"
+    assert program.text == "np.random.choice(3, p=p)"
+    assert "jax.random" in program.finding.explanation
 
 
 def test_code_outside_jax_is_sent_to_a_callback():

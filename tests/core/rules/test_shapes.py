@@ -217,6 +217,12 @@ KINDS = [
         "jnp.arange(5)[i.astype(int)]",
         2,
     ),
+    (
+        "dtype-not-accepted",
+        "out = jax.jit(lambda i, x: jax.lax.switch(i, [lambda x: x, lambda x: x + 1], x))(1.0, 2)",
+        "jax.lax.switch(i.astype(int), [lambda x: x, lambda x: x + 1], x)",
+        3,
+    ),
     ("dtype-not-accepted", "a = jnp.array([0.5, 0.0])\nout = (a & True).sum()", "jnp.logical_and(a, True)", 1),
     ("dtype-not-accepted", "k = jax.random.key(0)\nout = (k + 1).size", "jax.random.fold_in(k, 1)", 1),
     ("dtype-not-accepted", "out = jax.random.normal(42, (3,)).size", "jax.random.normal(jax.random.key(42), (3,))", 3),
