@@ -127,7 +127,8 @@ class Recording(Session):
             both: dict[str, frames.Listener] = {"shapes beside lines": self._lines}
             return Listeners(both | {"memory shared with NumPy": self._aliases}, self.limits)
         self._patient = Patient(self._lines)
-        return Listeners({"shapes beside lines": self._patient, **self._experiment.listeners()}, self.limits)
+        quietly = {"shapes beside lines": self._patient, "memory shared with NumPy": Patient(self._aliases)}
+        return Listeners({**quietly, **self._experiment.listeners()}, self.limits)
 
     def _tracing(self, name: str) -> AbstractContextManager[None]:
         """Around each trace of a jitted function."""

@@ -8,6 +8,8 @@ import msgspec
 
 from jaxmagic.core import rules
 from jaxmagic.core.cells import Cells
+from jaxmagic.core.lines.aliases import Aliases
+from jaxmagic.core.lines.record import LineRecord
 from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.session import Session
 from jaxmagic.core.sources import sources
@@ -85,7 +87,9 @@ class Tapping(Session):
     ) -> None:
         super().__init__(title, modules, backend, cells)
         self._asked = options.asked
-        self._taps = Taps(names, options, self.policy, self.limits)
+        self._lines, self._aliases = LineRecord(self.policy, self.limits), Aliases()
+        beside = {"shapes beside lines": self._lines, "memory shared with NumPy": self._aliases}
+        self._taps = Taps(names, options, self.policy, self.limits, beside)
         self.tapped: Tapped | None = None
         """After `report`: the series for Python."""
 
@@ -107,7 +111,7 @@ class Tapping(Session):
         series = self.tried("tapped values", self._taps.series, ())
         records = self.tried("tapped values", lambda: tuple(one.record(SAVED_ELEMENTS) for one in series), ())
         remarks = self.tried("remarks on what was asked for", self._taps.findings, ())
-        report = self.ended(taps=records)
+        report = self.ended(self._lines, taps=records)
         causes = self.tried("where NaN came from", self._taps.causes, Causes())
         found = self.tried("findings", lambda: rules.observe(self._observed(report, causes)), ())
         report = self.with_sources(msgspec.structs.replace(report, findings=self.wanted((*remarks, *found))))
@@ -118,9 +122,16 @@ class Tapping(Session):
         return report
 
     def _observed(self, report: Report, causes: Causes) -> rules.Observed:
-        """What rules can say of a run whose lines were not watched."""
+        """What rules can say of a run whose programs were not looked at, as they hold taps."""
+        calls, modules = self.tried("calls of functions", self._lines.calls, ()), self._lines.modules()
         return rules.Observed(
             limits=self.limits,
+            calls=calls,
+            hints=self.tried("shapes beside lines", self._lines.hints, ()),
+            files=tuple(dict.fromkeys([*(call.span.file for call in calls), *modules])),
+            modules=modules,
+            earlier=self.cells.before(modules),
+            aliases=self._aliases.found(),
             namespace=self.cells.namespace,
             printed=report.printed,
             taps=report.taps,

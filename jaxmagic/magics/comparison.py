@@ -51,6 +51,9 @@ class Comparison:
     def added_to(self, report: Report, session: Recording, error: BaseException | None, value: Any) -> Report:
         """The report of the run without jit, with the comparison."""
         comparison = self._comparing.comparison(report, value, error, session.trail, session.limits)
+        if report.failure is None and self._comparing.failure:
+            findings = (*report.findings, *session.wanted(self._comparing.failure))
+            report = session.with_sources(msgspec.structs.replace(report, findings=findings))
         return msgspec.structs.replace(report, comparison=comparison, limits=session.limits.lines())
 
     def _again(self) -> Any:

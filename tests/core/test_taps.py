@@ -110,6 +110,19 @@ def test_the_budget_of_a_tap_without_names_is_stated(monkeypatch):
     assert tapped.limits == ("without names the first 2 variables are tapped; name those that are missing (×2)",)
 
 
+def test_of_an_unrolled_loop_the_first_turns_are_tapped_unless_named(monkeypatch):
+    def unrolled(x):
+        for _ in range(3):
+            x = x * 2.0
+        return x
+
+    monkeypatch.setattr("jaxmagic.core.taps.staging.MOST_TURNS", 2)
+    line = unrolled.__code__.co_firstlineno + 2
+    told = f"x in unrolled: tapped in the first 2 turns of the unrolled loop at line {line}; name it to tap all"
+    assert tap("", jax.jit(unrolled), 1.0).limits == (told,)
+    assert tap("x", jax.jit(unrolled), 1.0).limits == ()
+
+
 def test_an_unknown_name_is_told_with_names_like_it():
     tapped = tap("los h", jax.jit(mean_square), jnp.ones((2, 2)), jnp.ones((3, 2)))
     assert tapped.taps.unknown() == {"los": ("loss",)}

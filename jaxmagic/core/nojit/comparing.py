@@ -36,6 +36,8 @@ class Once(NamedTuple):
     outcome: Outcome
     findings: tuple[Finding, ...]
     operations: int
+    failure: tuple[Finding, ...] = ()
+    """What explains its exception."""
 
 
 class Comparing:
@@ -82,10 +84,16 @@ class Comparing:
                 report, value, error = self._record(self._again)
             seconds = _running(report)
             outcome = self._outcome(self._given, value, error, seconds)
-            self._jit = Once(outcome, report.findings, ledger.operations)
+            failure = report.failure.findings if report.failure is not None else ()
+            self._jit = Once(outcome, report.findings, ledger.operations, failure)
         finally:
             self._given = {}
             self._inputs.restore()
+
+    @property
+    def failure(self) -> tuple[Finding, ...]:
+        """Why the run under jit failed, where that is known."""
+        return self._jit.failure if self._jit is not None else ()
 
     def comparison(
         self, report: Report, value: Any, error: BaseException | None, trail: Trail | None, limits: Limits

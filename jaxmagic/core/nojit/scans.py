@@ -67,7 +67,7 @@ def run(scan: Scan, step: Callable[[Any, Any], Any], changed: Callable[[str, str
     first = carry = jax.tree.map(as_array, scan.init)
     results = []
     for index in scan.steps:
-        carry, result = step(carry, jax.tree.map(partial(_at, np.int32(index)), xs))
+        carry, result = _pair(step(carry, jax.tree.map(partial(_at, np.int32(index)), xs)))
         carry = jax.tree.map(as_array, carry)
         results.append(result)
         if len(results) == 1:
@@ -75,6 +75,14 @@ def run(scan: Scan, step: Callable[[Any, Any], Any], changed: Callable[[str, str
     ordered = results[::-1] if scan.reverse else results
     stacked = jax.tree.map(lambda *each: _stacked(each), *ordered)
     return carry, jax.tree.map(_as_weak_as, stacked, results[0])
+
+
+def _pair(result: Any) -> Any:
+    """What the body returned, if it is as `scan` wants it; else the exception that `scan` raises."""
+    if isinstance(result, tuple | list) and len(result) == 2:
+        return result
+    shown = ", ".join(str(aval_of(leaf) or type(leaf).__name__) for leaf in jax.tree.leaves(result))
+    raise TypeError(f"scan body output must be a pair, got {shown or result}.")
 
 
 def _at(index: np.int32, array: Any) -> Any:

@@ -21,7 +21,7 @@ from jaxmagic.core.rules.rewrite import alias, indented, merged, text
 from jaxmagic.core.rules.stores import Store, root_name, stores
 from jaxmagic.core.rules.tracers_kept import held_tracers, tracers
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import loaded, parts, stored
+from jaxmagic.core.source.nodes import loaded, parts, path_to, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -55,7 +55,7 @@ def leaked_tracer(failing: Failing) -> Cause | None:
     if failing.kind != "UnexpectedTracerError" and not asked:
         return None
     leak = _leak(failing)
-    if asked and leak.tracer is None:
+    if (asked and leak.tracer is None) or captured_by_custom_rule(failing) is not None:
         return None
     cache = _cached(failing, leak.node)
     store = None if cache else _culprit(failing, leak)
@@ -297,9 +297,13 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
     """
     constant = failing.says(r"No constant handler for type: .*Tracer")
     closed = failing.kind == "CustomVJPException" or failing.says(r"with respect to a closed-over value")
-    if not (constant or closed):
+    leaked = failing.kind == "UnexpectedTracerError"
+    if not (constant or closed or leaked):
         return None
-    found = next((pair for file in reversed(failing.files) for pair in _custom_rules(file)), None)
+    files = [failing.site.file] if leaked else reversed(failing.files)
+    found = next(
+        (pair for file in files for pair in _custom_rules(file) if not leaked or _fails_in(failing, pair)), None
+    )
     if found is None:
         return None
     file, outer, function, names = found
@@ -313,6 +317,15 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
         evidence=(Evidence("differentiated here", failing.span),),
         fix=fix,
         replaces=replaces,
+    )
+
+
+def _fails_in(failing: Failing, pair: tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]) -> bool:
+    """Whether a variable of the outer function is the dead tracer, and the function with the rule used it."""
+    _, _, function, names = pair
+    inside = any(node is function for node in path_to(failing.site.tree, failing.node)) if failing.node else False
+    return inside and any(
+        failing.traced(node) for node in parts(failing.node) if isinstance(node, ast.Name) and node.id in names
     )
 
 

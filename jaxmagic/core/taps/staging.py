@@ -1,6 +1,7 @@
 """Stages taps while the user's functions run: listens to their frames and taps what was asked for, frame by frame."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -36,6 +37,10 @@ MOST_LEAVES = 64
 MOST_NAMES = 1000
 """Series that are begun where no names were given."""
 
+MOST_TURNS = 64
+"""Of a Python loop in a compiled function, whose values are tapped where no names were given: XLA takes minutes to
+compile some hundred callbacks."""
+
 _DEEPEST = 8
 _MOST_PARTS = 1000
 """Of one value that are looked at; a longer list is not walked to its end in a hook."""
@@ -47,6 +52,8 @@ class Pending(NamedTuple):
 
     values: list[tuple[Name, Any]]
     anchors: list[Any]
+    times: Counter[Name]
+    """How often each name came up in this one run of the frame."""
 
 
 class Staging:
@@ -86,7 +93,7 @@ class Staging:
         values = frame.f_locals
         held = [(name, values.get(name, MISSING)) for name in tapped.function.parameters]
         anchors = [array for _, value in held for _, array in self._arrays(value, 4) if _is_traced_value(array)]
-        pending[id(frame)] = Pending([], anchors[:4])
+        pending[id(frame)] = Pending([], anchors[:4], Counter())
         for name, value in held:
             if name in tapped.parameters:
                 span = syntax.parameter_span(frame.f_code, name)
@@ -197,7 +204,14 @@ class Staging:
         # A constant of the program is sent where it was asked for by name.
         if not _is_traced(array) and self._wanted.everything:
             return
-        pending = self._pending().setdefault(id(frame), Pending([], []))
+        pending = self._pending().setdefault(id(frame), Pending([], [], Counter()))
+        if self._wanted.everything and pending.times[name] >= MOST_TURNS:
+            self._limits.add(
+                f"{name.name} in {name.function}: tapped in the first {MOST_TURNS} turns of the unrolled loop at line "
+                f"{name.span.line if name.span else '?'}; name it to tap all"
+            )
+            return
+        pending.times[name] += 1
         pending.values.append((name, array))
         if len(pending.values) >= MOST_AT_ONCE:
             self._flush(frame)

@@ -18,6 +18,7 @@ from jaxmagic.core.capture.ownership import subject_of
 from jaxmagic.core.identity import fresh
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines import frames
+from jaxmagic.core.lines.listeners import Listeners, Patient
 from jaxmagic.core.nonfinite.origins import Causes, causes_of
 from jaxmagic.core.nonfinite.watch import Watch
 from jaxmagic.core.source.policy import Policy
@@ -105,9 +106,17 @@ class Taps:
         options: How to tap.
         policy: Whose functions.
         limits: Notes what was not observed.
+        beside: Further listeners to the frames that are watched, by what they observe.
     """
 
-    def __init__(self, names: Sequence[str], options: TapOptions, policy: Policy, limits: Limits) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        options: TapOptions,
+        policy: Policy,
+        limits: Limits,
+        beside: Mapping[str, frames.Listener] | None = None,
+    ) -> None:
         self._options = options
         self._limits = limits
         self._policy = policy
@@ -124,7 +133,9 @@ class Taps:
         self._staging = Staging(
             self._wanted, self._site, self._edits, self._rings, self._intake.is_current, policy, limits
         )
-        self._watcher = frames.watch(self._staging, policy.is_user, limits, adaptive=False, what="tapped values")
+        self._beside = {what: Patient(listener) for what, listener in (beside or {}).items()}
+        listeners = Listeners({"tapped values": self._staging, **self._beside}, limits)
+        self._watcher = frames.watch(listeners, policy.is_user, limits, adaptive=False, what="tapped values")
         self._ring_tracks: list[RingTrack] = []
         self._twins: OrderedDict[tuple[int, bool], tuple[Any, Any]] = OrderedDict()
         self._watch = Watch(self._alarms, policy.is_user, limits) if _NONFINITE & options.asked else None
@@ -292,6 +303,8 @@ class Taps:
         twin = fun
         with self._limits.guard("a call of a jitted function"):
             if subject_of(fun, statics, self._policy.is_user).owner == "user":
+                for listener in self._beside.values():
+                    listener.rearm()
                 twin = fresh(fun)
                 self._remember(twin, twin, transformed)
         if twin is not fun or not statics:

@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jaxmagic.core.nojit.announcement import effects
 from jaxmagic.core.nojit.inputs import Inputs, names_read
 from jaxmagic.core.nojit.numbers import Tolerance, distance
+from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Comparison, Report
 
 
@@ -27,11 +28,17 @@ def shell():
 
 
 def compare(shell: InteractiveShell, cell: str, flags: str = "") -> Comparison:
+    comparison = compared(shell, cell, flags).comparison
+    assert comparison is not None
+    return comparison
+
+
+def compared(shell: InteractiveShell, cell: str, flags: str = "") -> Report:
     shell.run_cell(f"%%jaxnojit -q --compare {flags} -o report\n{cell}")
     report = shell.user_ns.pop("report")
     assert isinstance(report, Report)
     assert report.comparison is not None, report.limits
-    return report.comparison
+    return report
 
 
 def verdicts(comparison: Comparison) -> dict[str, str]:
@@ -152,26 +159,42 @@ def test_rounding_that_the_code_amplifies_is_not_a_bug(shell: InteractiveShell):
 
 
 ONLY_WITHOUT_JIT = {
-    "a condition": ("@jax.jit\ndef f(x):\n    return x if x > 0 else -x\ny = f(-1.0)", "TracerBoolConversionError"),
-    "a range": ("@jax.jit\ndef f(n):\n    return sum(range(n))\ny = f(3)", "TracerIntegerConversionError"),
-    "NumPy": ("f = jax.jit(lambda x: np.stack([x, x]))\ny = f(jnp.ones(2))", "TracerArrayConversionError"),
-    "a mask": ("f = jax.jit(lambda x: x[x > 0])\ny = f(jnp.arange(3))", "NonConcreteBooleanIndexError"),
+    "a condition": (
+        "@jax.jit\ndef f(x):\n    return x if x > 0 else -x\ny = f(-1.0)",
+        "TracerBoolConversionError",
+        "x > 0",
+    ),
+    "a range": ("@jax.jit\ndef f(n):\n    return sum(range(n))\ny = f(3)", "TracerIntegerConversionError", "range(n)"),
+    "NumPy": (
+        "f = jax.jit(lambda x: np.stack([x, x]))\ny = f(jnp.ones(2))",
+        "TracerArrayConversionError",
+        "np.stack([x, x])",
+    ),
+    "a mask": ("f = jax.jit(lambda x: x[x > 0])\ny = f(jnp.arange(3))", "NonConcreteBooleanIndexError", "x[x > 0]"),
     "a method": (
         "class M:\n    @functools.partial(jax.jit, static_argnums=0)\n    def f(self, x):\n        return x.item()\n"
         "y = M().f(jnp.ones(()))",
         "ConcretizationTypeError",
+        "x.item()",
     ),
     "a loop's body": (
         "def body(c, t):\n    return (c + t if t > 1 else c), None\ny = jax.lax.scan(body, 0.0, jnp.arange(3.0))",
         "TracerBoolConversionError",
+        "t > 1",
     ),
 }
 
 
 @pytest.mark.parametrize("dress", ONLY_WITHOUT_JIT)
-def test_code_that_only_works_without_jit_is_told_so(shell: InteractiveShell, dress: str):
-    cell, error = ONLY_WITHOUT_JIT[dress]
-    assert compare(shell, cell).verdict.startswith(f"This code only works without jit; with jit it raises {error}: ")
+def test_code_that_only_works_without_jit_is_told_so_and_why(shell: InteractiveShell, dress: str):
+    cell, error, marked = ONLY_WITHOUT_JIT[dress]
+    report = compared(shell, cell)
+    assert report.comparison is not None
+    said = f"This code only works without jit; with jit it raises {error}: "
+    assert report.comparison.verdict.startswith(said)
+    (finding,) = report.findings
+    assert finding.span is not None
+    assert (text_of(finding.span), finding.severity, report.failure) == (marked, "error", None)
 
 
 def test_code_that_only_works_with_jit_is_told_so(shell: InteractiveShell):
