@@ -21,6 +21,9 @@ from jaxmagic.records import Aval, Frame, Span
 MOST_MADE = 24
 """Equations of one program that are looked at closely."""
 
+_MOST_ROWS = 500
+"""Of a matrix whose eigenvalues are computed."""
+
 _KINDS: tuple[Kind, ...] = ("inf", "nan")
 """Infinities first: what made one may be the cause of a NaN."""
 
@@ -72,6 +75,8 @@ class Making:
     only_derivative: bool
     """Nothing but the backward pass uses it."""
     order: tuple[int, ...]
+    eigenvalues: tuple[float, float] | None = None
+    """The least and the greatest, of a small matrix that was to be positive definite."""
 
     @property
     def span(self) -> Span | None:
@@ -348,6 +353,7 @@ class _Closer:
             dtype=str(out.dtype),
             only_derivative=self._only_derivative(step),
             order=(self._suspect.number, *self._flow.time(step, kind)),
+            eigenvalues=_eigenvalues(ins[0], out) if step.name == "cholesky" else None,
         )
 
     def _only_derivative(self, step: Step) -> bool:
@@ -387,6 +393,19 @@ def _lane_axes(shape: tuple[int, ...], sizes: Sequence[int]) -> tuple[int, ...]:
             return ()
         axes.append(fitting[0])
     return tuple(axes)
+
+
+def _eigenvalues(matrices: Any, factors: Any) -> tuple[float, float] | None:
+    """Of the first matrix that has no factor; None where that would take long."""
+    size = matrices.shape[-1]
+    if size > _MOST_ROWS:
+        return None
+    first = np.isnan(factors.reshape(-1, size * size)).any(axis=1).argmax()
+    matrix = matrices.reshape(-1, size, size)[first].astype(np.float64)
+    if not np.isfinite(matrix).all():
+        return None
+    values = np.linalg.eigvalsh(matrix)
+    return float(values[0]), float(values[-1])
 
 
 def _within(shape: tuple[int, ...], element: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -226,7 +226,7 @@ class Watch:
         suspect = None
         if made or unexplained or (run.seen and not held):
             came = {index: bad.sources for index, bad in given.items()}
-            suspect = self._suspect(run, found, came, made)
+            suspect = self._suspect(run, found, came, made, tuple(kinds))
         backward = "transpose(" in run.place.stack
         inherited = {(n, out, by or backward) for bad in given.values() for n, out, by in bad.sources}
         for bad in given.values():
@@ -241,10 +241,15 @@ class Watch:
         return any(self.open[n, out, by] > 0 for n, out in outputs for by in ((False,) if forward else (False, True)))
 
     def _suspect(
-        self, run: _Run, given: dict[int, frozenset[Kind]], came: dict[int, frozenset[Way]], made: frozenset[Kind]
+        self,
+        run: _Run,
+        given: dict[int, frozenset[Kind]],
+        came: dict[int, frozenset[Way]],
+        made: frozenset[Kind],
+        held: tuple[frozenset[Kind], ...] = (),
     ) -> Suspect | None:
         where = jax_internals.stack_of(run.place.traceback)
-        key = (id(run.params["jaxpr"]), where, made)
+        key = (id(run.params["jaxpr"]), where, made, held)
         if key in self._known:
             self._known[key].times += 1
             return self._known[key]

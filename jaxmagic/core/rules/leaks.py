@@ -21,7 +21,7 @@ from jaxmagic.core.rules.rewrite import alias, indented, merged, text
 from jaxmagic.core.rules.stores import Store, root_name, stores
 from jaxmagic.core.rules.tracers_kept import held_tracers, tracers
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import loaded, parts, path_to, stored
+from jaxmagic.core.source.nodes import loaded, parts, stored
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -323,10 +323,9 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
 def _fails_in(failing: Failing, pair: tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]) -> bool:
     """Whether a variable of the outer function is the dead tracer, and the function with the rule used it."""
     _, _, function, names = pair
-    inside = any(node is function for node in path_to(failing.site.tree, failing.node)) if failing.node else False
-    return inside and any(
-        failing.traced(node) for node in parts(failing.node) if isinstance(node, ast.Name) and node.id in names
-    )
+    used = [node for node in parts(failing.node) if isinstance(node, ast.Name) and node.id in names]
+    inside = function.lineno <= failing.span.line <= (function.end_lineno or function.lineno)
+    return inside and any(map(failing.traced, used))
 
 
 def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]]:

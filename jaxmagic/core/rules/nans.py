@@ -155,6 +155,10 @@ def _replaced(spot: Spot, fix: Rewrite) -> Span:
 
 def _title(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
     backward = _is_backward(origin, observed)
+    if backward and spot is not None and spot.operation in _FACTORS:
+        return (
+            f"the gradient is NaN: the derivative of {_shortened(making.span)} divides by the difference of two values"
+        )
     if backward and is_derivative(making, spot):
         what = "NaN" if origin.nan is not None else "infinite"
         return f"the gradient is {what}: the derivative of {_shortened(making.span)} {_derivative(making)}"
@@ -187,7 +191,12 @@ def _derivative(making: Making) -> str:
 def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
     inside, backward = _inside(making, spot), _is_backward(origin, observed)
     if spot is not None and spot.operation in _FACTORS and backward:
-        return f"Two of the values are equal, or nearly so: their vectors have no derivative there.{inside}"
+        return (
+            "Two of the values are equal, or nearly so: their vectors have no derivative there. A loss of the values "
+            "alone has one."
+        )
+    if spot is not None and spot.operation in ("solve", "inv"):
+        return "The matrix is singular, or so nearly that rounding makes it so."
     if backward and is_derivative(making, spot) and not overflows(making):
         return f"The chain rule multiplies an infinite derivative by zero, and 0 * inf is NaN.{inside}"
     if backward and spot is not None and spot.mask() is not None:
@@ -203,7 +212,8 @@ def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Obse
 
 def _grown(making: Making) -> str:
     """Of a loop that diverges."""
-    largest_operand = max((abs(value.there) for value in making.operands if value.there is not None), default=0.0)
+    ends = [end for value in making.operands for end in (value.there, value.least, value.greatest)]
+    largest_operand = max((abs(end) for end in ends if end is not None), default=0.0)
     if largest_operand > 1e9 and (making.loops or making.call > 1 or making.turns):
         return " The values have grown from one turn to the next: a smaller step, or clipped gradients, keeps them."
     return ""
@@ -220,6 +230,9 @@ def _evidence(origin: Origin, making: Making, spot: Spot | None) -> Iterator[Evi
     if making.total > 1 or making.loops or making.turns or (making.call > 1 and making.program):
         yield Evidence(_where(making), making.span)
     yield from _operands(making, spot)
+    if making.eigenvalues is not None:
+        least, greatest = map(number, making.eigenvalues)
+        yield Evidence(f"its eigenvalues go from {least} to {greatest}", making.span)
     nan = origin.nan
     if nan is not None and nan is not making:
         yield Evidence(f"NaN from here: {said(nan)}", nan.span)
@@ -256,6 +269,8 @@ def _operands(making: Making, spot: Spot | None) -> Iterator[Evidence]:
         yield Evidence(f"its square root is 0{' there' * (making.total > 1)}: its derivative is 0.5 / 0", making.span)
         return
     parts = spot.parts if spot is not None and not is_derivative(making, spot) else []
+    if spot is not None and spot.operation in ("solve", "inv", "det"):
+        return  # the operands are those of its factors
     if spot is None or len(parts) != len(making.operands):
         parts = parts[:1] if len(making.operands) == 1 else []
     shown: set[str] = set()

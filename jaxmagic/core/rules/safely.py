@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from jaxmagic.core.nonfinite.origins import Origin
-from jaxmagic.core.rules import written_out
+from jaxmagic.core.rules import matrices, written_out
 from jaxmagic.core.rules.rewrite import call, expression, replaced, text
 from jaxmagic.core.rules.spots import Rewrite, Spot, is_call_of, jnp_of, operation_of
 
@@ -107,7 +107,7 @@ def _root(spot: Spot, origin: Origin) -> Rewrite | None:
 
 def _kept_above(spot: Spot, old: ast.AST, part: ast.expr, origin: Origin, what: str) -> Rewrite:
     """Above zero: by adding where it is never negative, by a maximum where it may be."""
-    small = "1e-6" if origin.first.dtype == "float16" else SMALL
+    small = _small(origin)
     values = origin.first.operands
     negative = any(value.least is not None and value.least < 0 for value in values[:1])
     if negative or what == "logarithm":
@@ -196,8 +196,8 @@ def _division(spot: Spot, origin: Origin) -> Rewrite | None:
     value = origin.first.operands[1] if len(origin.first.operands) > 1 else None
     least = value.least if value is not None else None
     if spot.operation == "/" and least is not None and least >= 0:
-        counted = _counts(spot, part)
-        inside = call(f"{jnp}.maximum", part, expression("1" if counted else SMALL))
+        least_of_all = "1" if _counts(spot, part) else _small(origin)
+        inside = call(f"{jnp}.maximum", part, expression(least_of_all))
         why = "The denominator is then never zero."
     else:
         inside = call(f"{jnp}.where", _equals_zero(part), ast.Constant(1.0), part)
@@ -206,9 +206,17 @@ def _division(spot: Spot, origin: Origin) -> Rewrite | None:
 
 
 def _counts(spot: Spot, part: ast.expr) -> bool:
-    """Whether it is how many there are of something: the sum of a mask."""
+    """Whether it is how many there are of something: the sum of a mask, by its name or as a comparison."""
     node = spot.assigned(part.id) if isinstance(part, ast.Name) else part
-    return node is not None and is_call_of(node, "sum", "count_nonzero")
+    if node is None or not is_call_of(node, "sum", "count_nonzero"):
+        return False
+    summed = spot.parts_of(node)[:1]
+    marked = [each for each in summed if "mask" in text(each).lower() or isinstance(each, ast.Compare)]
+    return is_call_of(node, "count_nonzero") or bool(marked)
+
+
+def _small(origin: Origin) -> str:
+    return "1e-6" if origin.first.dtype == "float16" else SMALL
 
 
 # --------------------------------------------------------------------------------- infinities, overflow
@@ -263,17 +271,6 @@ def _wider(spot: Spot, origin: Origin) -> Rewrite | None:
     return Rewrite(spot.node, replaced(spot.node, part, cast), "In float32 it fits.")
 
 
-def _cholesky(spot: Spot, origin: Origin) -> Rewrite | None:
-    if spot.operation != "cholesky" or not spot.parts:
-        return None
-    part, jnp = spot.parts[0], jnp_of(spot)
-    jitter = expression(f"1e-6 * {jnp}.eye({text(part)}.shape[-1])")
-    new = replaced(spot.node, part, ast.BinOp(part, ast.Add(), jitter))
-    return Rewrite(
-        spot.node, new, "A small number on the diagonal makes up for rounding, if that is what it is.", False
-    )
-
-
 def _optimizer(spot: Spot, origin: Origin) -> Rewrite | None:
     """`optax.adam(…, eps=0)`: the update divides by the root of a second moment that may be zero."""
     for node in ast.walk(spot.tree):
@@ -290,6 +287,8 @@ _STRATEGIES: tuple[Strategy, ...] = (
     written_out.logsumexp,
     written_out.sigmoid,
     written_out.log_of,
+    written_out.sinc,
+    matrices.log_of_determinant,
     _inner_where,
     written_out.xlogy,
     _norm,
@@ -303,7 +302,8 @@ _STRATEGIES: tuple[Strategy, ...] = (
     _written_infinity,
     _division,
     _exponential,
-    _cholesky,
+    matrices.cholesky,
+    matrices.singular,
     _mean_of_nothing,
     _optimizer,
 )

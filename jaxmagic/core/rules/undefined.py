@@ -151,7 +151,8 @@ def number(value: complex | float) -> str:
         return f"{value:.4g}"
     if math.isnan(value):
         return "nan"
-    return "0" if value == 0 else f"{value:.4g}"
+    close_to_one = 0 < abs(abs(value) - 1) < 1e-3
+    return "0" if value == 0 else f"{value:.8g}" if close_to_one else f"{value:.4g}"
 
 
 def operand_line(value: Value, text: str) -> str:

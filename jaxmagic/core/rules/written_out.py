@@ -2,15 +2,16 @@
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from jaxmagic.core.nonfinite.origins import Origin
 from jaxmagic.core.rules.rewrite import call, expression, replaced, text
 from jaxmagic.core.rules.spots import Rewrite, Spot, is_call_of, jax_of, jnp_of, operation_of
 
 
-def softmax(spot: Spot, _: Origin) -> Rewrite | None:
+def softmax(spot: Spot, origin: Origin) -> Rewrite | None:
     """`exp(x) / exp(x).sum()`, in one expression or by way of a name; `log` of it."""
-    for exponential, logits in _exponentials(spot):
+    for exponential, logits in _exponentials(spot) if not _is_of_infinities(origin) else ():
         for division in _divisions(spot, exponential):
             total = _sum_of(spot, division.right, exponential)
             if total is None:
@@ -18,14 +19,34 @@ def softmax(spot: Spot, _: Origin) -> Rewrite | None:
             axis = _axis(spot, total, logits)
             outer = next((n for n in ast.walk(spot.function) if is_call_of(n, "log") and _only(n) is division), None)
             name = "log_softmax" if outer is not None else "softmax"
-            new = call(f"{jax_of(spot)}.nn.{name}", logits, **axis)
-            return Rewrite(outer or division, new, f"`jax.nn.{name}` subtracts the maximum first.")
+            kept, also = logits, ""
+            if spot.making.kind == "nan" and any(map(_is_infinity, _walk(spot))):
+                least = expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{spot.making.dtype}).min")
+                kept = call(f"{jnp_of(spot)}.maximum", logits, least)
+                also = " A row in which all is masked becomes uniform."
+            new = call(f"{jax_of(spot)}.nn.{name}", kept, **axis)
+            return Rewrite(outer or division, new, f"`jax.nn.{name}` subtracts the maximum first.{also}")
     return None
 
 
-def log_softmax(spot: Spot, _: Origin) -> Rewrite | None:
+def _is_of_infinities(origin: Origin) -> bool:
+    """`-inf - -inf`, which no other way to write the same avoids."""
+    making = origin.first
+    return making.kind == "nan" and making.primitive == "sub" and all(value.inf for value in making.operands)
+
+
+def _is_infinity(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr="inf"):
+            return True
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(value))]):
+            return value.strip().lower().lstrip("-") == "inf"
+    return False
+
+
+def log_softmax(spot: Spot, origin: Origin) -> Rewrite | None:
     """`p = exp(x) / exp(x).sum()` whose only use is `log(p[…])`, some lines later."""
-    for exponential, logits in _exponentials(spot):
+    for exponential, logits in _exponentials(spot) if not _is_of_infinities(origin) else ():
         for division in _divisions(spot, exponential):
             total = _sum_of(spot, division.right, exponential)
             made = next((n for n in _walk(spot) if isinstance(n, ast.Assign) and n.value is division), None)
@@ -61,8 +82,8 @@ def _blocks(spot: Spot) -> Iterator[list[ast.stmt]]:
                 yield block
 
 
-def logsumexp(spot: Spot, _: Origin) -> Rewrite | None:
-    for exponential, logits in _exponentials(spot):
+def logsumexp(spot: Spot, origin: Origin) -> Rewrite | None:
+    for exponential, logits in _exponentials(spot) if not _is_of_infinities(origin) else ():
         for outer in _walk(spot):
             inner = _only(outer) if is_call_of(outer, "log") else None
             total = _sum_of(spot, inner, exponential) if inner is not None else None
@@ -96,14 +117,29 @@ def _of_jax_nn(spot: Spot, name: str, old: ast.AST, inner: ast.expr) -> Rewrite:
 
 
 def log_of(spot: Spot, origin: Origin) -> Rewrite | None:
-    """`log(softmax(x))`, `log(sigmoid(x))`."""
-    inner = _only(spot.node) if spot.operation == "log" else None
-    if isinstance(inner, ast.Name):
-        inner = spot.assigned(inner.id)
+    """`log(softmax(x))`, `log(sigmoid(x))`, `log(1 - sigmoid(x))`."""
+    inner = _named(spot, _only(spot.node) if spot.operation == "log" else None)
+    if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub) and spot.scope.get(inner.left) == 1:
+        other = _named(spot, inner.right)
+        if is_call_of(other, "sigmoid") and (x := _only(other)) is not None:
+            new = call(f"{jax_of(spot)}.nn.log_sigmoid", ast.UnaryOp(ast.USub(), x))
+            return Rewrite(spot.node, new, "1 - sigmoid(x) is sigmoid(-x), whose logarithm `log_sigmoid` takes safely.")
     if inner is not None and is_call_of(inner, "softmax", "sigmoid") and isinstance(inner, ast.Call):
         name = f"log_{operation_of(inner)}"
         new = ast.Call(expression(f"{jax_of(spot)}.nn.{name}"), inner.args, inner.keywords)
         return Rewrite(spot.node, new, f"`jax.nn.{name}` takes the logarithm before anything rounds to zero.")
+    return None
+
+
+def sinc(spot: Spot, _: Origin) -> Rewrite | None:
+    """`sin(x) / x` at zero, where it is 1."""
+    match spot.node:
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            sine = _named(spot, left)
+            if is_call_of(sine, "sin") and (x := _only(sine)) is not None and text(x) == text(right):
+                jnp = jnp_of(spot)
+                new = call(f"{jnp}.sinc", ast.BinOp(x, ast.Div(), expression(f"{jnp}.pi")))
+                return Rewrite(spot.node, new, "`jnp.sinc` is 1 at zero, the limit, and has a derivative there.")
     return None
 
 
@@ -129,6 +165,11 @@ def xlogy(spot: Spot, origin: Origin) -> Rewrite | None:
 
 
 # ---------------------------------------------------------------------------------------------- parts
+
+
+def _named(spot: Spot, node: ast.AST | None) -> Any:
+    """What a name was assigned; any other node itself."""
+    return spot.assigned(node.id) if isinstance(node, ast.Name) else node
 
 
 def _only(node: ast.AST | None) -> ast.expr | None:

@@ -124,6 +124,49 @@ PROGRAMS = [
         ("a `where` throws that away",),
         "jax.nn.softplus(x)",
     ),
+    Program(
+        "softmax",
+        (
+            "@jax.jit\n"
+            "def attention(q, mask):\n"
+            "    scores = jnp.where(mask, q @ q.T, -jnp.inf)\n"
+            "    e = jnp.exp(scores)\n"
+            "    return e / e.sum(-1, keepdims=True)\n"
+            "out = attention(jnp.ones((2, 3)), jnp.array([[True, False], [False, False]]))",
+        ),
+        "nan-made",
+        "e / e.sum(-1, keepdims=True)",
+        ("0 / 0 is NaN", "the first at [1, 0]"),
+        "jax.nn.softmax(jnp.maximum(scores, jnp.finfo(jnp.float32).min), axis=-1)",
+    ),
+    Program(
+        "logsumexp",
+        (
+            "@jax.jit\n"
+            "def total(x, mask):\n"
+            "    x = jnp.where(mask, x, -jnp.inf)\n"
+            "    top = x.max(-1, keepdims=True)\n"
+            "    return top + jnp.log(jnp.exp(x - top).sum(-1, keepdims=True))\n"
+            "out = total(jnp.ones((2, 2)), jnp.array([[True, False], [False, False]]))",
+        ),
+        "nan-made",
+        "x - top",
+        ("-inf - -inf is NaN",),
+        "jnp.finfo(jnp.float32).min",
+    ),
+    Program(
+        "sigmoid",
+        (
+            "def loss(w, x):\n"
+            "    p = jax.nn.sigmoid(x @ w)\n"
+            "    return -jnp.log(1 - p).mean()\n"
+            "out = jax.grad(loss)(jnp.full(3, 50.0), jnp.ones((2, 3)))",
+        ),
+        "nan-gradient",
+        "jnp.log(1 - p)",
+        ("is infinite at 0",),
+        "jax.nn.log_sigmoid(-(x @ w))",
+    ),
     # ----------------------------------------------------------------------------- gradients of a where
     Program(
         "where-gradient",
@@ -369,6 +412,28 @@ PROGRAMS = [
         ("0 / 0 is NaN",),
         "kept.mean() if kept.size else 0.0",
     ),
+    Program(
+        "division",
+        (
+            "@jax.jit\ndef shares(x):\n    return x / x.sum(axis=-1, keepdims=True)\n"
+            "out = shares(jnp.array([[0.0, 0.0], [0.1, 0.3]]))",
+        ),
+        "nan-made",
+        "x / x.sum(axis=-1, keepdims=True)",
+        ("0 / 0 is NaN", "2 of 4 elements"),
+        "x / jnp.maximum(x.sum(axis=-1, keepdims=True), 1e-12)",
+    ),
+    Program(
+        "division",
+        (
+            "def wave(x):\n    return (jnp.sin(x) / x).sum()\n"
+            "out = jax.jit(jax.value_and_grad(wave))(jnp.array([0.0, 1.0]))",
+        ),
+        "nan-made",
+        "jnp.sin(x) / x",
+        ("0 / 0 is NaN",),
+        "jnp.sinc(x / jnp.pi)",
+    ),
     # ------------------------------------------------------------------------------ inf - inf, 0 * inf
     Program(
         "inf - inf",
@@ -442,7 +507,7 @@ PROGRAMS = [
         ),
         "nan-made",
         "jnp.arccos(cosine)",
-        ("arccos of 1 is NaN",),
+        ("arccos of 1.0000001 is NaN",),
         "jnp.arccos(jnp.clip(cosine, -1 + 1e-6, 1 - 1e-6))",
     ),
     Program(
@@ -521,6 +586,20 @@ PROGRAMS = [
         ("overflows", "iteration 27 of the loop at line 6"),
     ),
     Program(
+        "divergence",
+        (
+            "loss = jax.jit(lambda w, x: jnp.mean((x @ w) ** 2))\n"
+            "x, w = 5.0 * jnp.ones((8, 3)), jnp.ones(3)\n"
+            "for step in range(25):\n"
+            "    g = jax.grad(loss)(w, x)\n"
+            "    w = w - 0.5 * g\n"
+            "out = w",
+        ),
+        "nan-made",
+        "x @ w",
+        ("overflows", "-inf - -inf is NaN", "turn step = 20, call 21", "The values have grown"),
+    ),
+    Program(
         "products",
         ("def grow(x):\n    y = jnp.cumprod(x)\n    return y - y\nout = jax.jit(grow)(jnp.full(100, 1e3))",),
         "nan-made",
@@ -544,6 +623,36 @@ PROGRAMS = [
         "jnp.linalg.cholesky(a)",
         ("not positive definite",),
         "jnp.linalg.cholesky(a + 1e-6 * jnp.eye(a.shape[-1]))",
+    ),
+    Program(
+        "matrix",
+        ("out = jnp.linalg.cholesky(jnp.array([[1.0, 2.0], [2.0, 1.0]]))",),
+        "nan-made",
+        "jnp.linalg.cholesky(jnp.array([[1.0, 2.0], [2.0, 1.0]]))",
+        ("not positive definite", "its eigenvalues go from -1 to 3"),
+    ),
+    Program(
+        "matrix",
+        ("@jax.jit\ndef fit(a, b):\n    return jnp.linalg.solve(a, b)\nout = fit(jnp.ones((2, 2)), jnp.ones(2))",),
+        "nan-made",
+        "jnp.linalg.solve(a, b)",
+        ("the solution of a singular system is NaN",),
+        "jnp.linalg.pinv(a) @ b",
+    ),
+    Program(
+        "matrix",
+        ("def size(a):\n    return jnp.log(jnp.linalg.det(a))\nout = jax.jit(jax.grad(size))(1e-3 * jnp.eye(20))",),
+        "nan-gradient",
+        "jnp.linalg.det(a)",
+        ("is infinite (1 / 0)",),
+        "jnp.linalg.slogdet(a)[1]",
+    ),
+    Program(
+        "matrix",
+        ("out = jax.grad(lambda a: (jnp.linalg.eigh(a)[1] ** 3).sum())(jnp.eye(3))",),
+        "nan-gradient",
+        "jnp.linalg.eigh(a)",
+        ("divides by the difference of two values", "Two of the values are equal"),
     ),
     # -------------------------------------------------------------------------------- control flow
     Program(
