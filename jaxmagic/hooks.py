@@ -10,6 +10,7 @@ from IPython.core.inputtransformer2 import leading_indent
 from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 from jaxmagic.magics.line import call_for, handed_on, hide_call
+from jaxmagic.magics.versions import identities_of
 
 CELL_MAGICS = ("jaxtrace", "jaxnojit", "jaxtap")
 
@@ -111,6 +112,9 @@ class Hooks:
         self._cells.append(info)
 
     def _cell_ends(self, result: ExecutionResult) -> None:
+        identity = getattr(result.info, "cell_id", None)
+        if identity is not None and result.execution_count is not None:
+            identities_of(self.shell)[result.execution_count] = identity
         if result.info not in self._cells:
             return
         del self._cells[self._cells.index(result.info) :]

@@ -28,6 +28,7 @@ from jaxmagic.core.nojit.steps import Progress
 from jaxmagic.core.nojit.trail import Trail
 from jaxmagic.core.placed import Placed
 from jaxmagic.core.session import Session
+from jaxmagic.core.source.living import before
 from jaxmagic.core.source.positions import user_frame
 from jaxmagic.core.source.spans import position
 from jaxmagic.records import Compiled, Failure, Finding, Frame, NoJit, Report, Seconds
@@ -170,7 +171,7 @@ class Recording(Session):
                 compiled=report.compiled,
                 files=tuple(dict.fromkeys([*(call.span.file for call in report.calls), *modules])),
                 modules=modules,
-                earlier=self.cells.before(modules),
+                earlier=before(self.cells, self.policy, modules),
                 namespace=self.cells.namespace,
                 printed=report.printed,
                 stale=stale,

@@ -49,7 +49,7 @@ class Session:
         self.total_s = 0.0
         self._title = title
         self._backend = backend
-        self._prints = PrintRecord(self.policy, self.limits)
+        self._prints = PrintRecord(self.policy, self.limits, self.cells)
         self.host_calls: list[host_calls.Use] = []
         """Uses of the old `host_callback`."""
         self._tracebacks = Tracebacks()
@@ -174,7 +174,9 @@ class Session:
             return None
         entries = self._tracebacks.entries(self.error)
         self._tracebacks.forget()
-        failure = explain(self.error, entries=entries, lines=lines, policy=self.policy, limits=self.limits)
+        failure = explain(
+            self.error, entries=entries, lines=lines, policy=self.policy, limits=self.limits, cells=self.cells
+        )
         return msgspec.structs.replace(failure, findings=self.wanted(failure.findings))
 
     def _state(self) -> State:

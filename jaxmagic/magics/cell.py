@@ -12,6 +12,7 @@ from jaxmagic.core.cells import Cells
 from jaxmagic.core.session import Session
 from jaxmagic.magics.line import as_typed
 from jaxmagic.magics.progress import ProgressBar
+from jaxmagic.magics.versions import identities_of
 from jaxmagic.records import Report
 from jaxmagic.show import Display
 
@@ -86,7 +87,13 @@ class CellRun:
 
 def cells_of(shell: InteractiveShell) -> Cells:
     numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
-    return Cells(numbers.get, as_typed, shell.user_ns)
+    identities = identities_of(shell)
+    return Cells(
+        number=numbers.get,
+        identity=lambda file: identities.get(numbers.get(file, -1)),
+        typed=as_typed,
+        namespace=shell.user_ns,
+    )
 
 
 def _append(report: Report, path: Path) -> Report:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from jaxmagic.core.cells import Cells
 from jaxmagic.core.failures.explain import explain
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.source.spans import text_of
@@ -29,6 +30,10 @@ class Notebook:
     def number(self, file: str) -> int | None:
         """The execution count of a cell; None for any other file."""
         return list(self.cells).index(file) + 1 if file in self.cells else None
+
+    @property
+    def told(self) -> Cells:
+        return Cells(number=self.number, namespace=self.namespace)
 
     def run(self, cell: str, file: str = "") -> None:
         file = file or f"<ipython-input-{next(_numbers)}-test>"
@@ -94,7 +99,7 @@ def failed(*cells: str) -> Failed:
             notebook.run(last)
         except Exception as error:  # noqa: BLE001 - the program is there to fail
             limits = Limits()
-            return Failed(notebook, explain(error, limits=limits), error, limits.lines())
+            return Failed(notebook, explain(error, limits=limits, cells=notebook.told), error, limits.lines())
     raise AssertionError("the program did not fail")
 
 

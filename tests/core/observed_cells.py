@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from failing_cells import Notebook, replaced
 
-from jaxmagic.core.cells import Cells
 from jaxmagic.core.recording import Options, Recording
 from jaxmagic.core.source.spans import text_of
 from jaxmagic.records import Finding, Report
@@ -48,8 +47,7 @@ def watched(*cells: str) -> Watched:
     *before, last = [textwrap.dedent(cell).strip() + "\n" for cell in cells]
     for cell in before:
         notebook.run(cell)
-    cells_so_far = Cells(number=notebook.number, namespace=notebook.namespace)
-    recording = Recording(Options(hlo=False), cells_so_far)
+    recording = Recording(Options(hlo=False), notebook.told)
     recording.start()
     error = None
     try:

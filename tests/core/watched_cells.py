@@ -6,7 +6,6 @@ from typing import Any
 
 from failing_cells import Notebook, replaced
 
-from jaxmagic.core.cells import Cells
 from jaxmagic.core.source.spans import text_of
 from jaxmagic.core.tapping import Tapping
 from jaxmagic.core.taps.taps import TapOptions
@@ -64,8 +63,7 @@ def seen(*cells: str, names: str = "", **options: Any) -> Seen:
     *before, last = [textwrap.dedent(cell).strip() + "\n" for cell in cells]
     for cell in before:
         notebook.run(cell)
-    state = Cells(number=notebook.number, namespace=notebook.namespace)
-    tapping = Tapping(names.split(), TapOptions(**options), cells=state)
+    tapping = Tapping(names.split(), TapOptions(**options), cells=notebook.told)
     tapping.start()
     error = None
     try:

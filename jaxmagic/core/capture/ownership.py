@@ -141,7 +141,7 @@ def _functions_inside(layers: list[Any], statics: tuple) -> Iterator[Any]:
             yield from methods_of(type(layer.__self__))
         elif isinstance(layer, functools.partial):
             yield from _functions_in(layer.args, 0)
-        yield from _functions_in(_cells(layer), 0)
+        yield from _functions_in(values_of_cells(layer), 0)
     yield from _functions_in(statics, 0)
 
 
@@ -153,7 +153,7 @@ def _functions_in(values: Any, depth: int) -> Iterator[Any]:
     elif isinstance(values, FunctionType | MethodType | functools.partial):
         function = _innermost(values)
         yield function
-        yield from _functions_in(_cells(function), depth + 1)
+        yield from _functions_in(values_of_cells(function), depth + 1)
     elif isinstance(values, tuple | list) and depth <= _DEEPEST:
         for value in values[:50]:
             yield from _functions_in(value, depth + 1)
@@ -167,7 +167,8 @@ def methods_of(cls: type) -> Iterator[Any]:
             yield _innermost(value)
 
 
-def _cells(function: Any) -> list[Any]:
+def values_of_cells(function: Any) -> list[Any]:
+    """What a function closes over."""
     values = []
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -188,7 +189,7 @@ def _name(layers: list[Any], inner: Any) -> str:
 def _transformation(layer: Any) -> str:
     """`grad` for the function that `jax.grad` returned; empty for anything else."""
     # JAX puts a wrapper that filters tracebacks around it, which holds it in its closure.
-    for part in (layer, *_cells(layer)):
+    for part in (layer, *values_of_cells(layer)):
         code = code_of(part)
         if code is not None and code.co_filename.startswith(JAX_FOLDER):
             maker = code.co_qualname.partition(".<locals>")[0]

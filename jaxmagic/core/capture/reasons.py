@@ -1,6 +1,7 @@
 """Why JAX traced a function: what differs from its nearest earlier trace, across all cells of a session."""
 
 import re
+import sys
 import threading
 import weakref
 from types import CodeType
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from jaxmagic.core.capture.ownership import Subject
 from jaxmagic.core.capture.signatures import Signature
 from jaxmagic.core.jax_internals import UNNAMED
+from jaxmagic.core.lines.attributes import instance_dict
 from jaxmagic.records import Aval, Change, Reason
 
 
@@ -23,6 +25,7 @@ class History:
         self._definitions: dict[tuple, _Place] = {}
         self._given: weakref.WeakKeyDictionary[Any, list[tuple[Signature, Reason]]] = weakref.WeakKeyDictionary()
         """By the program: of two recordings at once, each asks."""
+        self._namespaces = _Namespaces()
         self._lock = threading.Lock()
 
     def reason(self, fun: Any, subject: Subject, new: Signature, past: list[Signature], program: Any) -> Reason:
@@ -61,12 +64,12 @@ class History:
     def _remember(self, fun: Any, subject: Subject, signatures: list[Signature]) -> None:
         self._signatures[fun] = signatures[-100:]
         if subject.code is not None:
-            self._definitions[_definition(subject, subject.code)] = _Place.of(subject.code)
+            self._definitions[self._definition(subject, subject.code)] = _Place.of(subject.code)
 
     def _first(self, subject: Subject) -> Reason:
         code, before = subject.code, None
         if code is not None:
-            before = self._definitions.get(_definition(subject, code))
+            before = self._definitions.get(self._definition(subject, code))
         if code is None or before is None or before.is_elsewhere(code):
             return Reason("first call", text="first call")
         if before.code == id(code):
@@ -79,6 +82,27 @@ class History:
             "cell run again",
             text=f"the code that defines {subject.name} was run again, unchanged: that made a new function",
         )
+
+    def _definition(self, subject: Subject, code: CodeType) -> tuple:
+        return (subject.form, fingerprint(code), self._namespaces.of(subject.reference()))
+
+
+class _Namespaces:
+    """Tells where a function was defined: text that is run in another namespace is no cell run again."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Any] = {}
+        """Of no module: what `exec` was given, for one. Only the last is kept, as it may hold large arrays."""
+        self._count = 0
+
+    def of(self, function: Any) -> str | int:
+        variables = getattr(function, "__globals__", None)
+        module = getattr(function, "__module__", None)
+        if type(variables) is not dict or instance_dict(sys.modules.get(module)) is variables:
+            return str(module)
+        if variables is not self._last:
+            self._last, self._count = variables, self._count + 1
+        return self._count
 
 
 class _Place(NamedTuple):
@@ -103,10 +127,6 @@ class _Place(NamedTuple):
 
 _EXECUTION_COUNT = re.compile(r"^<ipython-input-\d+-")
 """Plain IPython counts executions in the name of a cell, whose rest depends on its text alone."""
-
-
-def _definition(subject: Subject, code: CodeType) -> tuple:
-    return (subject.form, fingerprint(code))
 
 
 history = History()

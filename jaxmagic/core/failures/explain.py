@@ -1,30 +1,27 @@
 """An exception becomes a `Failure`: the expression that failed, its operands, where they came from, the cause."""
 
 import ast
-import linecache
-import sys
+import re
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Literal
 
 from jaxmagic.core import rules
+from jaxmagic.core.cells import Cells
 from jaxmagic.core.failures.operands import aval_of
 from jaxmagic.core.failures.provenance import Provenance, Written
 from jaxmagic.core.failures.sites import Stack, is_jax
 from jaxmagic.core.failures.tracebacks import Entries, walk
 from jaxmagic.core.limits import Limits
-from jaxmagic.core.lines.attributes import attribute
 from jaxmagic.core.placed import Placed
 from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.source.living import Living, living
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.core.source.spans import Policy
 from jaxmagic.records import Failure, Frame, Operand
 
 MOST_CHARACTERS = 4_000
 """Of the exception's message."""
-
-MOST_FILES = 100
-"""Of the user's cells and modules that rules search for the line that caused an error elsewhere."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -47,6 +44,7 @@ def explain(
     lines: Written | None = None,
     policy: Policy | None = None,
     limits: Limits | None = None,
+    cells: Cells | None = None,
 ) -> Failure:
     """Explains an exception that the user's code raised, from its traceback.
 
@@ -57,6 +55,7 @@ def explain(
             source and the frames' locals are used.
         policy: Which files are the user's.
         limits: Collects what could not be found out.
+        cells: The notebook, for causes that stand in other cells.
 
     Returns:
         The failing expression, its operands with their abstract values and origins, and at most one finding.
@@ -72,7 +71,7 @@ def explain(
         policy = policy or Policy()
         stack = Stack(walk(error.__traceback__) if entries is None else entries, policy)
         if stack.sites:
-            failure = _explained(error, name, message, stack, lines, policy, limits)
+            failure = _explained(error, name, message, stack, lines, policy, limits, cells or Cells())
     return failure
 
 
@@ -84,13 +83,13 @@ def _explained(
     lines: Written | None,
     policy: Policy,
     limits: Limits,
+    cells: Cells,
 ) -> Failure:
     if isinstance(error, Placed) and error.place is not None:
         frames = _frames_from(error.place, stack)
         return Failure(name, _capped(message), error.place.span, frames, phase=_phase(error, stack))
-    known = known_files(policy)
-    files = (*dict.fromkeys(site.file for site in reversed(stack.sites) if site.file not in known), *known)
-    failing = Failing(error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, files)
+    sources = _sources(message, stack, policy, cells)
+    failing = Failing(error, message, stack.sites, stack.transforms, stack.machinery, stack.equation, sources)
     operands: tuple[Operand, ...] = ()
     with limits.guard("operands of the failing expression"):
         operands = _operands(failing, Provenance(stack.sites, lines))
@@ -105,12 +104,12 @@ def _explained(
     )
 
 
-def known_files(policy: Policy) -> tuple[str, ...]:
-    """Cells and modules of the user's whose source is at hand, modules first, then oldest first."""
-    imported = [attribute(module, "__file__") for module in list(sys.modules.values())]
-    modules = [file for file in imported if isinstance(file, str) and file.endswith(".py")]
-    files = dict.fromkeys([*modules, *list(linecache.cache)])
-    return tuple(file for file in files if policy.is_user(file))[-MOST_FILES:]
+def _sources(message: str, stack: Stack, policy: Policy, cells: Cells) -> tuple[Living, ...]:
+    """Where rules search for what caused an error elsewhere: all that its frames and the user's variables lead to."""
+    frames = [site.frame for site in stack.sites]
+    variables = [names for frame in frames for names in (frame.f_globals, frame.f_locals)]
+    named = [file for file, _ in re.findall(r"(?<=[ \"])([^\s\"]+)(\", line |:)\d", message) if policy.is_user(file)]
+    return living(cells, policy, variables, {*named, *(site.file for site in stack.sites)})
 
 
 def _capped(message: str) -> str:

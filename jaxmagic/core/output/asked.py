@@ -2,13 +2,10 @@
 
 import ast
 import re
-import sys
-from collections.abc import Iterator
-from linecache import cache
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.policy import Policy
+from jaxmagic.core.source.living import Living
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Span
 
@@ -24,21 +21,13 @@ class Asked(NamedTuple):
 _CALLBACKS = ("callback", "debug_callback", "io_callback", "pure_callback", "call", "id_tap")
 
 
-def place_of(asked: Asked, policy: Policy) -> Span | None:
+def place_of(asked: Asked, sources: Sequence[Living]) -> Span | None:
     """The call in the newest cell or module that has one like it; None where that has several, or none has."""
-    for file in _files(policy):
-        found = [node for node in ast.walk(source.tree(file) or ast.Module([], [])) if _is_like(asked, node)]
+    for file, tree in reversed(sources):
+        found = [node for node in ast.walk(tree) if _is_like(asked, node)]
         if found:
             return span_of(file, found[0]) if len(found) == 1 else None
     return None
-
-
-def _files(policy: Policy) -> Iterator[str]:
-    """The user's cells, newest first, then modules."""
-    cells = [file for file in reversed(list(cache)) if policy.is_user(file)]
-    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    yield from dict.fromkeys(cells)
-    yield from (file for file in modules if isinstance(file, str) and file not in cells and policy.is_user(file))
 
 
 def _is_like(asked: Asked, node: ast.AST) -> bool:

@@ -9,12 +9,14 @@ from typing import Any, TextIO, cast
 
 import msgspec
 
+from jaxmagic.core.cells import Cells
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.transforms import is_tracing
 from jaxmagic.core.output.asked import Asked, place_of
 from jaxmagic.core.output.lanes import marked_lanes
 from jaxmagic.core.output.origins import Origin, origin_of
 from jaxmagic.core.output.terminal import overwritten, so_far
+from jaxmagic.core.source.living import living
 from jaxmagic.core.source.policy import Policy
 from jaxmagic.records import Printed, Span
 
@@ -25,8 +27,10 @@ MOST_LINES = 2_000
 class PrintRecord:
     """Stands before `sys.stdout` and `sys.stderr` from `start` to `stop`."""
 
-    def __init__(self, policy: Policy, limits: Limits) -> None:
+    def __init__(self, policy: Policy, limits: Limits, cells: Cells) -> None:
         self._policy = policy
+        self._cells = cells
+        self._files: tuple[str, ...] = ()
         self._limits = limits
         self._lines: list[tuple[Printed, Asked | None]] = []
         self._times: Counter[tuple[Span | None, Asked | None, tuple[int, ...]]] = Counter()
@@ -39,6 +43,7 @@ class PrintRecord:
 
     def start(self, frame: FrameType | None = None) -> None:
         """Begins; what the callers of `frame`, the code that is recorded, print themselves is not the user's."""
+        self._files = (frame.f_code.co_filename,) if frame is not None else ()
         while frame is not None and frame.f_back is not None:
             frame = frame.f_back
             self._outside.append(frame)
@@ -64,11 +69,13 @@ class PrintRecord:
     def printed(self) -> tuple[Printed, ...]:
         """The lines in order; those of compiled code are looked up in the user's source."""
         places: dict[Asked, Span | None] = {}
+        asking = any(asked is not None for _, asked in self._lines)
+        sources = living(self._cells, self._policy, whole=self._files) if asking else ()
         for _, asked in self._lines:
             if asked is not None and asked not in places:
                 places[asked] = None
                 with self._limits.guard("where compiled code prints"):
-                    places[asked] = place_of(asked, self._policy)
+                    places[asked] = place_of(asked, sources)
         return tuple(
             line if asked is None else msgspec.structs.replace(line, span=places[asked]) for line, asked in self._lines
         )

@@ -11,7 +11,6 @@ from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
 from jaxmagic.core.rules.jits import is_jit, made_by, with_at, with_statics
 from jaxmagic.core.rules.rewrite import replaced, text
-from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
@@ -37,10 +36,9 @@ def _jitted(failing: Failing) -> Function | None:
 
 def _methods(failing: Failing, owner: str = "") -> Iterator[Function]:
     """Methods in the files of the user, newest first: the object itself can't be asked without running code."""
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.ClassDef) and owner in ("", node.name):
-                yield from (Function(file, part, True) for part in node.body if isinstance(part, ast.FunctionDef))
+    for file, node in failing.nodes():
+        if isinstance(node, ast.ClassDef) and owner in ("", node.name):
+            yield from (Function(file, part, True) for part in node.body if isinstance(part, ast.FunctionDef))
 
 
 def _given(failing: Failing, function: Function | None, name: str) -> ast.expr | None:
@@ -122,11 +120,8 @@ def _container(failing: Failing, given: ast.expr | None, kind: str) -> tuple[str
     made = isinstance(given, ast.Call) and any(failing.aval(part) is not None for part in parts(given))
     if not holds and not made:
         return None
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.ClassDef) and node.name == kind:
-                return file, node
-    return None
+    classes = ((file, node) for file, node in failing.nodes() if isinstance(node, ast.ClassDef))
+    return next(((file, node) for file, node in classes if node.name == kind), None)
 
 
 def _registered(found: tuple[str, ast.ClassDef], name: str, kind: str, evidence: tuple[Evidence, ...]) -> Cause:

@@ -124,9 +124,8 @@ def _rebound(file: str, target: ast.expr, call: ast.Call, name: str) -> str:
 
 def _donations(failing: Failing, name: str) -> Iterator[tuple[str, ast.Call, ast.stmt]]:
     """Calls that pass the name where the called function donates, latest first; the failing cell's first."""
-    files = [failing.site.file, *(file for file in reversed(failing.files) if file != failing.site.file)]
-    for file in files:
-        statements = [node for node in ast.walk(source.tree(file) or ast.Module([], [])) if isinstance(node, ast.stmt)]
+    for file, tree in failing.own_first():
+        statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         for statement in reversed(statements):
             for node in ast.walk(statement) if not hasattr(statement, "body") else ():
                 if isinstance(node, ast.Call) and _donates(failing, file, node, name):
@@ -173,10 +172,9 @@ def _is_place(node: ast.AST) -> bool:
 
 def _methods(failing: Failing, name: str) -> Iterator[ast.FunctionDef]:
     """Methods of that name, where the object itself can't be asked."""
-    for file in failing.files if name else ():
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.ClassDef):
-                yield from (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == name)
+    for _, node in failing.nodes() if name else ():
+        if isinstance(node, ast.ClassDef):
+            yield from (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == name)
 
 
 @on_error("read-only-view", "a NumPy view of a JAX array is written to")

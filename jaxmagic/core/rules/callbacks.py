@@ -209,10 +209,9 @@ _JAX = "/jax/_src/"
 
 def _calls(failing: Failing, names: tuple[str, ...], argument: str | None) -> Iterator[tuple[str, ast.Call]]:
     """Calls of these functions in the user's files, newest first, with that name as first argument."""
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.Call) and name_called(node) in names and argument in (None, _first(node)):
-                yield file, node
+    for file, node in failing.nodes():
+        if isinstance(node, ast.Call) and name_called(node) in names and argument in (None, _first(node)):
+            yield file, node
 
 
 def _first(node: ast.Call) -> str:

@@ -15,6 +15,7 @@ from jaxmagic.core.host_calls import Use
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.lines.aliases import Alias
 from jaxmagic.core.nonfinite.origins import Causes
+from jaxmagic.core.source.living import Living
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval, Call, Compiled, Evidence, Failure, Hint, Printed, Span, TapSeries
 
@@ -37,8 +38,23 @@ class Failing:
     """Library frames between the failing expression and the `raise`, outermost first."""
     equation: Span | None = None
     """Where the equation was staged that a later transformation could not handle."""
-    files: tuple[str, ...] = ()
-    """Cells and modules of the user with known source, oldest first."""
+    sources: tuple[Living, ...] = ()
+    """Cells and modules of the user's that may have caused it, oldest first."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(each.file for each in self.sources)
+
+    def nodes(self) -> Iterator[tuple[str, ast.AST]]:
+        """Every node of the sources and its file, those of the newest cell first."""
+        for file, tree in reversed(self.sources):
+            yield from ((file, node) for node in ast.walk(tree))
+
+    def own_first(self) -> list[Living]:
+        """The sources, the failing line's own before the newest of the others."""
+        newest_first = self.sources[::-1]
+        own = [each for each in newest_first if each.file == self.site.file]
+        return [*own, *(each for each in newest_first if each not in own)]
 
     @property
     def site(self) -> Site:
@@ -177,7 +193,7 @@ class Observed:
     compiled: tuple[Compiled, ...] = ()
     files: tuple[str, ...] = ()
     """`co_filename` of the cell and of every module or cell whose functions ran."""
-    earlier: tuple[str, ...] = ()
+    earlier: tuple[Living, ...] = ()
     """Cells that ran before this one, in the order they last did."""
     modules: tuple[str, ...] = ()
     """Those whose own lines ran: the cell's, and modules that it imported."""

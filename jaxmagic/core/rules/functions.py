@@ -91,10 +91,9 @@ def function_from(value: Any) -> Function | None:
 
 def made_from(failing: Failing, function: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
     """What a called name or attribute was assigned from, in the newest file first: `step = jax.jit(…)`."""
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.Assign) and any(_same_name(target, function) for target in node.targets):
-                yield file, node.value
+    for file, node in failing.nodes():
+        if isinstance(node, ast.Assign) and any(_same_name(target, function) for target in node.targets):
+            yield file, node.value
 
 
 def _same_name(target: ast.expr, function: ast.expr | None) -> bool:

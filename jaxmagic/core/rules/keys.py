@@ -12,7 +12,6 @@ from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, libr
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, replaced, text, with_parameters
 from jaxmagic.core.rules.scopes import binder
-from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded
 from jaxmagic.core.source.spans import lines_of
 from jaxmagic.core.source.syntax import span_of
@@ -38,15 +37,14 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
     randomness (a loss and its gradient, with and without jit, to take its time, the inference of two models) is not
     reported; `fold_in` and copies don't count.
     """
-    if not any("random" in line for file in (*observed.files, *observed.earlier) for line in lines_of(file)):
+    files = (*observed.files, *(each.file for each in observed.earlier))
+    if not any("random" in line for file in files for line in lines_of(file)):
         return
     before = Walk(Ran("", ast.Module([], []), "<module>", ()), observed)
-    for file in observed.earlier:
-        tree = source.tree(file)
-        if tree is not None:
-            before.piece = Ran(file, tree, "<module>", ())
-            for _ in before.through(tree.body):
-                pass
+    for file, tree in observed.earlier:
+        before.piece = Ran(file, tree, "<module>", ())
+        for _ in before.through(tree.body):
+            pass
     for piece in ran(observed):
         top = isinstance(piece.node, ast.Module)
         walk = Walk(piece, observed, dict(before.used) if top else {}, known=before.known)

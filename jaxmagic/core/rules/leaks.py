@@ -149,7 +149,7 @@ def _created(failing: Failing) -> Span | None:
 
 def _culprit(failing: Failing, leak: _Leak) -> Store | None:
     """The statement that stored the tracer: into what holds it now, or else the likeliest of the traced function."""
-    found = [store for file in reversed(failing.files) for store in stores(file) if not store.constant]
+    found = [store for each in reversed(failing.sources) for store in stores(*each) if not store.constant]
     scored = [(_likeness(failing, leak, store), -at) for at, store in enumerate(found)]
     score, at = max(scored, default=(0, 0))
     return found[-at] if score >= (_LIKELY if leak.tracer is not None else _LIKELY - 1) else None
@@ -300,9 +300,10 @@ def captured_by_custom_rule(failing: Failing) -> Cause | None:
     leaked = failing.kind == "UnexpectedTracerError"
     if not (constant or closed or leaked):
         return None
-    files = [failing.site.file] if leaked else reversed(failing.files)
+    sources = [each for each in failing.sources if not leaked or each.file == failing.site.file]
     found = next(
-        (pair for file in files for pair in _custom_rules(file) if not leaked or _fails_in(failing, pair)), None
+        (pair for each in reversed(sources) for pair in _custom_rules(*each) if not leaked or _fails_in(failing, pair)),
+        None,
     )
     if found is None:
         return None
@@ -328,10 +329,9 @@ def _fails_in(failing: Failing, pair: tuple[str, ast.FunctionDef, ast.FunctionDe
     return inside and any(map(failing.traced, used))
 
 
-def _custom_rules(file: str) -> Iterator[tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]]:
+def _custom_rules(file: str, tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, ast.FunctionDef, list[str]]]:
     """Functions with a custom derivative, defined inside another function whose variables they or their rules read."""
-    tree = source.tree(file)
-    for outer in ast.walk(tree) if tree is not None else ():
+    for outer in ast.walk(tree):
         if isinstance(outer, ast.FunctionDef):
             defined = [each for each in ast.walk(outer) if isinstance(each, ast.FunctionDef) and each is not outer]
             functions = {each.name for each in defined}

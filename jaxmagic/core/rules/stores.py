@@ -46,9 +46,14 @@ class Store:
         return self.function.name if isinstance(self.function, ast.FunctionDef) else "a lambda"
 
 
-def stores(file: str) -> Iterator[Store]:
-    """Every statement of a file's functions that stores into a global, an outer variable or an object of one."""
-    tree = source.tree(file)
+def stores(file: str, tree: ast.Module | None = None) -> Iterator[Store]:
+    """Every statement of a file's functions that stores into a global, an outer variable or an object of one.
+
+    Args:
+        file: Its name.
+        tree: What of it to look at, where that is not all.
+    """
+    tree = tree or source.tree(file)
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef):
             local, defaults = _locals(function), _kept_defaults(function)

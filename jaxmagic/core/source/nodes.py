@@ -68,10 +68,15 @@ def is_read_first(name: str, body: list[ast.stmt]) -> bool:
     return False
 
 
+def is_definition(node: ast.AST) -> bool:
+    """Whether a statement defines a function or a class."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """Nodes of a function in source order, without those of functions and classes defined inside."""
     for child in ast.iter_child_nodes(function):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        if not (is_definition(child) or isinstance(child, ast.Lambda)):
             yield child
             yield from own_nodes(child)
 
