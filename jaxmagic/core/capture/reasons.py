@@ -97,7 +97,7 @@ class _Namespaces:
 
     def of(self, function: Any) -> str | int:
         variables = getattr(function, "__globals__", None)
-        module = getattr(function, "__module__", None)
+        module = getattr(function, "__module__", None) or ""
         if type(variables) is not dict or instance_dict(sys.modules.get(module)) is variables:
             return str(module)
         if variables is not self._last:
