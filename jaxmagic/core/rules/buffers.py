@@ -31,8 +31,8 @@ def donated_buffer(failing: Failing) -> Cause | None:
     match = failing.says(r"Array has been deleted with shape=(\S+?)\.?$")
     if match is None and not failing.says(r"[Bb]uffer has been deleted or donated"):
         return None
-    used, path = next(_deleted_in(failing), (None, ""))
-    kind = f" ({match[1]})" if match else ""
+    used, path, kind = next(_deleted_in(failing), (None, "", ""))
+    kind = f" ({match[1] if match else kind})" if match or kind else ""
     name = failing.text(used) if used is not None else ""
     taken = next(_donations(failing, name), None) if name else None
     shown = (f"`{name}{path}`" if name else "an array") + kind
@@ -59,16 +59,16 @@ def donated_buffer(failing: Failing) -> Cause | None:
     )
 
 
-def _deleted_in(failing: Failing) -> Iterator[tuple[ast.expr, str]]:
-    """Operands that are or hold a deleted array, and where in them."""
+def _deleted_in(failing: Failing) -> Iterator[tuple[ast.expr, str, str]]:
+    """Operands that are or hold a deleted array, where in them, and its type: `float32[3]`."""
     called = failing.node.func if isinstance(failing.node, ast.Call) else None
     for node in [*parts(failing.node), *([called] if called is not None else [])]:
-        yield from ((node, path) for path in _deleted(failing.value(node)))
+        yield from ((node, *found) for found in _deleted(failing.value(node)))
 
 
-def _deleted(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
-    if _is_deleted(value):
-        yield path
+def _deleted(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, jax.Array) and _is_deleted(value):
+        yield path, f"{value.dtype}[{','.join(map(str, value.shape))}]"
     elif depth < _DEEPEST:
         for step, part in children(value, lambda cls: True) or ():
             yield from _deleted(part, path + step, depth + 1)
