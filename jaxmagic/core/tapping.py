@@ -12,6 +12,7 @@ from jaxmagic.core.lines.aliases import Aliases
 from jaxmagic.core.lines.record import LineRecord
 from jaxmagic.core.nonfinite.origins import Causes
 from jaxmagic.core.session import Session
+from jaxmagic.core.source.living import before
 from jaxmagic.core.sources import sources
 from jaxmagic.core.taps.batches import Batch
 from jaxmagic.core.taps.delivery import TapStopped
@@ -130,7 +131,7 @@ class Tapping(Session):
             hints=self.tried("shapes beside lines", self._lines.hints, ()),
             files=tuple(dict.fromkeys([*(call.span.file for call in calls), *modules])),
             modules=modules,
-            earlier=self.cells.before(modules),
+            earlier=before(self.cells, self.policy, modules),
             aliases=self._aliases.found(),
             namespace=self.cells.namespace,
             printed=report.printed,
