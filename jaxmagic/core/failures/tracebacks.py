@@ -31,8 +31,8 @@ class Tracebacks:
         """The frames of an exception, with those that JAX cut out of its traceback."""
         shown, whole = walk(error.__traceback__), walk(self._whole)
         inside = {id(frame) for frame, _ in whole}
-        if not shown or id(shown[-1][0]) not in inside:  # another exception, or one that JAX has not shortened
-            return shown
+        if not shown or not (id(shown[-1][0]) in inside or _has_lost_all(error, shown, whole)):
+            return shown  # another exception, or one that JAX has not shortened
         return [entry for entry in shown if id(entry[0]) not in inside] + whole
 
     def forget(self) -> None:
@@ -42,6 +42,12 @@ class Tracebacks:
     def _shorten(self, inner: Any, traceback: TracebackType) -> Any:
         self._whole = traceback
         return inner(traceback)
+
+
+def _has_lost_all(error: BaseException, shown: Entries, whole: Entries) -> bool:
+    """Whether the last line shown is the user's call of JAX, none of whose frames were left."""
+    notes = getattr(error, "__notes__", ())
+    return bool(whole) and whole[0][0].f_back is shown[-1][0] and any("internal frames" in str(note) for note in notes)
 
 
 def walk(traceback: TracebackType | None) -> Entries:

@@ -12,7 +12,7 @@ from jaxmagic.core.rules.calls import argument
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of, made_from
-from jaxmagic.core.rules.rewrite import expression, replaced, text
+from jaxmagic.core.rules.rewrite import copied, expression, replaced, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
@@ -27,6 +27,8 @@ def in_axes(failing: Failing) -> Cause | None:
 
     Sure: vmap looked at the arguments. In the fix, which argument is shared is a guess from the shapes.
     """
+    if failing.kind == "ValueError" and failing.says(r"^at vmap out_axes, got axis spec None"):
+        return _unmapped(failing)
     if failing.kind != "ValueError" or not failing.says(r"^vmap "):
         return None
     if failing.says(r"inconsistent sizes"):
@@ -72,6 +74,26 @@ def _with_axes(failing: Failing, axes: list[Any]) -> tuple[str, Span | None]:
     if node in ast.walk(failing.node):
         return text(replaced(failing.node, node, changed)), failing.span
     return text(changed), span_of(mapped.file, node)
+
+
+def _unmapped(failing: Failing) -> Cause:
+    """`out_axes=None` for a result that differs from example to example."""
+    mapped = _mapped(failing)
+    words = mapped.node.keywords if mapped is not None else []
+    axes = next((word.value for word in words if word.arg == "out_axes"), None)
+    fix, replaces = "", None
+    if mapped is not None and isinstance(axes, ast.Constant):
+        kept = [word for word in words if word.arg != "out_axes"]
+        fix = text(copied(ast.Call(mapped.node.func, mapped.node.args, kept)))
+        replaces = span_of(mapped.file, mapped.node)
+    return Cause(
+        title="out_axes=None says that the result is the same for every example, and it is not",
+        explanation="It depends on a mapped argument, so there is one for each example: out_axes is the axis along "
+        "which they are stacked, 0 unless it says otherwise.",
+        evidence=failing.evidence(*_arguments(failing)),
+        fix=fix,
+        replaces=replaces,
+    )
 
 
 def _shared_already(failing: Failing) -> set[int]:

@@ -7,7 +7,7 @@ from typing import Any
 from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import call, text
+from jaxmagic.core.rules.rewrite import call, replaced, text
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence, Span
@@ -35,7 +35,7 @@ def tree_structure(failing: Failing) -> Cause | None:
         frame.f_globals.get("__name__", "").startswith("optax") for frame in failing.machinery
     )
     if differing is None and not keys and not optimizer:
-        return None
+        return _same_keys(failing, failing.node, trees)
     words = _words(*differing) if differing is not None else f"only one of them has {listed(keys)}"
     fix, replaces = _made_anew(failing, failing.node) if optimizer else ("", None)
     state = " The optimizer's state was made for other parameters: make it anew with `init`." if optimizer else ""
@@ -48,6 +48,50 @@ def tree_structure(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _same_keys(failing: Failing, node: ast.Call, trees: list[tuple[ast.expr, Any]]) -> Cause | None:
+    """Trees with the same keys: one has None where the other has an array, or one is a list and the other a tuple."""
+    if name_called(node) not in _MAPS or len(trees) < 2:
+        return None
+    (first, reference), *others = trees
+    for other, value in others:
+        path = _none_at(reference, value, "", 0)
+        kinds = type(reference).__name__, type(value).__name__
+        if path is not None:
+            name = failing.text(first if _part(reference, path) is None else other) + path
+            return Cause(
+                title=f"`{name}` is None, and the other tree has an array there",
+                explanation="None is a tree without leaves, and no leaf: both trees need it in the same places. "
+                "`is_leaf=lambda x: x is None` makes it one, which the function then gets.",
+                evidence=(Evidence(f"{name} is None", failing.span),),
+            )
+        if {*kinds} == {"list", "tuple"}:
+            made = call(kinds[0], other)
+            return Cause(
+                title=f"`{failing.text(first)}` is a {kinds[0]}, and `{failing.text(other)}` a {kinds[1]}",
+                explanation="Trees that are gone through side by side need the same kinds of container.",
+                evidence=(Evidence(f"{failing.text(other)} is a {kinds[1]}", failing.site.span_of(other)),),
+                fix=text(replaced(node, other, made)),
+                replaces=failing.span,
+            )
+    return None
+
+
+def _none_at(one: Any, other: Any, path: str, depth: int) -> str | None:
+    """Where only one of two trees has None."""
+    if (one is None) != (other is None):
+        return path
+    parts = dict(children(one, lambda cls: False) or ()) if depth < _DEEPEST else {}
+    others = dict(children(other, lambda cls: False) or ()) if parts else {}
+    found = (_none_at(part, others[step], path + step, depth + 1) for step, part in parts.items() if step in others)
+    return next((each for each in found if each is not None), None)
+
+
+def _part(value: Any, path: str) -> Any:
+    for step in re.findall(r"\[[^\]]*\]|\.\w+", path):
+        value = dict(children(value, lambda cls: False) or ()).get(step)
+    return value
 
 
 def _trees(failing: Failing, node: ast.Call) -> list[tuple[ast.expr, Any]]:

@@ -1,0 +1,3 @@
+import jax
+
+total, _ = jax.lax.scan(lambda carry, x: (carry + x, None), 0, range(4))
