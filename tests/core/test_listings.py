@@ -107,12 +107,17 @@ def test_a_fused_kernel_lists_the_expressions_that_went_into_it(mlp):
 
 
 def test_loop_bodies_are_linked_in_both_stages():
-    jax.clear_caches()  # on JAX 0.8, HLO has library functions where another test called them first
     function, arguments = SAMPLES["scan of while of cond"]()
     lowered = jax.jit(function).lower(*arguments)
-    for listing in (stablehlo_listing(lowered, is_user), hlo_listing(compiled_text(lowered), is_user)):
-        linked = {text for each in listing.instructions for text in texts(listing, each)}
-        assert {"n // 2", "n % 2", "length > 5", "state + n"} <= linked
+    operations, calls = {"length > 5", "state + n"}, {"n // 2", "n % 2"}
+    assert linked(stablehlo_listing(lowered, is_user)) >= operations | calls
+    # On JAX 0.8, HLO has library functions where they were called first, which may be another test.
+    expected = operations if jax.__version_info__ < (0, 9) else operations | calls
+    assert linked(hlo_listing(compiled_text(lowered), is_user)) >= expected
+
+
+def linked(listing: Listing) -> set[str]:
+    return {text for each in listing.instructions for text in texts(listing, each)}
 
 
 def test_a_library_function_in_stablehlo_is_linked_to_the_calls_of_it():
