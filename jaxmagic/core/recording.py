@@ -174,6 +174,7 @@ class Recording(Session):
                 earlier=before(self.cells, self.policy, modules),
                 namespace=self.cells.namespace,
                 printed=report.printed,
+                results=report.results,
                 stale=stale,
                 aliases=self._aliases.found(),
                 host_calls=tuple(self.host_calls),

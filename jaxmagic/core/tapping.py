@@ -135,6 +135,7 @@ class Tapping(Session):
             aliases=self._aliases.found(),
             namespace=self.cells.namespace,
             printed=report.printed,
+            results=report.results,
             taps=report.taps,
             host_calls=tuple(self.host_calls),
             failure=report.failure,

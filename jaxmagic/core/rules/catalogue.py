@@ -91,6 +91,9 @@ FAMILIES = (
 
 _IGNORE = re.compile(r"#.*\bjaxmagic: ignore(?:\[([^\]]*)\])?")
 
+_OTHERWISE = ("nan-shown",)
+"""Rules that have nothing to say where a wrong result is explained."""
+
 ErrorRule = Callable[[Failing], Cause | None]
 CellRule = Callable[[Observed], Iterable[Cause]]
 
@@ -165,7 +168,9 @@ def observe(observed: Observed) -> tuple[Finding, ...]:
                 key = (info.id, cause.span, cause.title)
                 times = found[key].times + 1 if key in found else 1
                 found[key] = _finding(info, cause, cause.span, times)
-    return tuple(finding for finding in found.values() if not silenced(finding))
+    explains = any(finding.severity == "wrong-result" for finding in found.values())
+    kept = [finding for finding in found.values() if not (explains and finding.rule in _OTHERWISE)]
+    return tuple(finding for finding in kept if not silenced(finding))
 
 
 def _finding(info: RuleInfo, cause: Cause, span: Span | None, times: int = 1) -> Finding:

@@ -200,6 +200,8 @@ class Observed:
     namespace: Mapping[str, Any] = field(default_factory=dict)
     """The user's namespace as the cell left it."""
     printed: tuple[Printed, ...] = ()
+    results: tuple[str, ...] = ()
+    """The cell's value, as text."""
     stale: tuple[Stale, ...] = ()
     """From `Capture.stale()`."""
     aliases: tuple[Alias, ...] = ()

@@ -1,6 +1,7 @@
 """NaN and infinity found by `%%jaxtap --when nan` or `--when inf`: where one was made, of what, and where it went."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
@@ -19,10 +20,12 @@ from jaxmagic.core.rules.undefined import (
     said,
 )
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _MOST_SHOWN = 60
 _MOST_OPERANDS = 3
+_NAN = re.compile(r"(?<![\w.])nan(?![\w(])")
 _FACTORS = ("eigh", "svd", "eig")
 
 
@@ -101,6 +104,32 @@ def nan_untraced(observed: Observed) -> Iterator[Cause]:
     for untraced in observed.causes.untraced:
         if untraced.kinds & observed.asked:
             yield _untraced(untraced)
+
+
+@on_cell("nan-shown", "note", "a NaN was printed, or is the cell's value, and nobody watched for where it was made")
+def nan_shown(observed: Observed) -> Iterator[Cause]:
+    """Where a NaN came from is only known of a cell that was watched for it, which `%%jaxtap --when nan` does. In
+    other cells a NaN is noticed where it was shown anyway: in the cell's value or in what it printed. Nothing is
+    computed to find more of them.
+
+    Sure: the text says `nan`. It may be meant, as for missing data.
+    """
+    if not observed.calls or observed.asked & {"nan"} or observed.failure is not None:
+        return
+    printed = next((each for each in observed.printed if _NAN.search(each.text)), None)
+    if printed is None and not any(map(_NAN.search, observed.results)):
+        return
+    yield Cause(
+        title="a NaN was printed" if printed is not None else "the cell's value holds a NaN",
+        explanation="Put `%%jaxtap --when nan` on top of this cell: it names the expression that made it, its operands "
+        "and the iteration, forward or backward.",
+        span=printed.span if printed is not None else _last_expression(observed),
+    )
+
+
+def _last_expression(observed: Observed) -> Span | None:
+    tree = source.tree(observed.modules[0]) if observed.modules else None
+    return span_of(observed.modules[0], tree.body[-1]) if tree is not None and tree.body else None
 
 
 # ------------------------------------------------------------------------------------------- sentences
