@@ -221,5 +221,5 @@ def _inside(value: Any, policy: Policy) -> Iterator[Any]:
         yield from (*vars(value).values(), *value.__bases__, sys.modules.get(module_of(value))) if own else ()
     else:
         yield kind
-        yield value.__wrapped__ if kind is _JITTED else None
+        yield getattr(value, "__wrapped__", None) if kind is _JITTED else None
         yield from list(instance_dict(value).values())
