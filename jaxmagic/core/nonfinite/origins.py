@@ -13,7 +13,7 @@ from jaxmagic.core.nonfinite.arrays import Kind, is_inexact
 from jaxmagic.core.nonfinite.flow import Flow, is_transposed
 from jaxmagic.core.nonfinite.regions import NotRepeatable, Step, regions_of
 from jaxmagic.core.nonfinite.replay import Flags, Operands, evaluate
-from jaxmagic.core.nonfinite.watch import Output, Suspect, Watch
+from jaxmagic.core.nonfinite.watch import Ahead, Output, Suspect, Watch
 from jaxmagic.core.programs.parameters import is_jaxpr, opened
 from jaxmagic.core.programs.stacks import Stacks
 from jaxmagic.records import Aval, Frame, Span
@@ -181,7 +181,10 @@ def causes_of(watch: Watch, is_user: Callable[[str], bool], limits: Limits) -> C
     for suspect in watch.suspects:
         with limits.guard(f"where NaN came from in {suspect.name}"):
             inquiry.look(suspect)
+    for ahead in watch.ahead[:1]:
+        inquiry.note_ahead(ahead)
     watch.suspects.clear()
+    watch.ahead.clear()
     return Causes(tuple(inquiry.grouped()), tuple(inquiry.given), tuple(inquiry.untraced))
 
 
@@ -234,6 +237,12 @@ class _Inquiry:
         if len(self._made) == before and suspect.made and not self.given:
             why = "evaluated once more, it gave none: rounding differs between the two ways of computing it"
             self.untraced.append(Untraced(suspect.made, _frames(stacks, outer), suspect.name, suspect.call, why))
+
+    def note_ahead(self, ahead: Ahead) -> None:
+        stacks = Stacks(self._is_user)
+        frames = _frames(stacks, stacks.index(ahead.traceback, -1))
+        why = "it was compiled ahead of time, and its equations are not kept; call the jitted function itself"
+        self.untraced.append(Untraced(ahead.made, frames, "", 1, why))
 
     def _flow(self, suspect: Suspect) -> Flow:
         region = regions_of(suspect.jaxpr)

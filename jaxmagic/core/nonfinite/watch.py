@@ -70,6 +70,13 @@ class Place(NamedTuple):
     looked at later."""
 
 
+class Ahead(NamedTuple):
+    """A call of a program that was compiled ahead of time, which gave a NaN or an infinity."""
+
+    traceback: Any
+    made: frozenset[Kind]
+
+
 @dataclass(eq=False)
 class _Bad:
     """An array that is not finite."""
@@ -110,6 +117,7 @@ class Watch:
     is_user: Callable[[str], bool]
     limits: Limits
     suspects: list[Suspect] = field(default_factory=list)
+    ahead: list[Ahead] = field(default_factory=list)
     open: Counter[Way] = field(default_factory=Counter)
     """How many arrays that hold what came of an output went into nothing else."""
 
@@ -142,8 +150,10 @@ class Watch:
 
     def _call_compiled(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        self.limits.add("calls of functions compiled ahead of time: not watched for NaN")
-        return inner(*args, **kwargs)
+        answer = inner(*args, **kwargs)
+        with self.limits.guard("a program compiled ahead of time"), aside(), self._lock:
+            self._ran_ahead(jax.tree.leaves((args[1:], kwargs)), jax.tree.leaves(answer))
+        return answer
 
     def _run(self, inner: Any, *args: Any, **params: Any) -> Any:
         __tracebackhide__ = True
@@ -187,6 +197,23 @@ class Watch:
                 self._settle_first()
         else:
             self._settle(run, [kinds_of(out) for out in outs])
+
+    def _ran_ahead(self, arguments: list[Any], outs: list[Any]) -> None:
+        """Of a program that was compiled ahead of time only what goes in and comes out is known."""
+        self._settle_pending()
+        given = [bad for each in arguments if (bad := self._known_bad(each)) is not None]
+        held = [kinds_of(out) for out in outs]
+        made = frozenset().union(*held) - frozenset().union(*map(kinds_of, arguments))
+        own: set[Way] = set()
+        if made:
+            self.ahead.append(Ahead(_here().traceback, made))
+            own = {(-len(self.ahead), 0, False)}
+        inherited = {way for bad in given for way in bad.sources}
+        for bad in given:
+            self._used(bad)
+        for out, kinds in zip(outs, held, strict=True):
+            if kinds:
+                self._note(out, kinds, frozenset(inherited | own))
 
     def _settle_pending(self) -> None:
         while self._pending:

@@ -25,7 +25,7 @@ from jaxmagic.records import Evidence, Span
 
 _MOST_SHOWN = 60
 _MOST_OPERANDS = 3
-_NAN = re.compile(r"(?<![\w.])nan(?![\w(])")
+_NAN = re.compile(r"(?<![\w.])nan(?![\w(]|\.\w)")
 _FACTORS = ("eigh", "svd", "eig")
 
 
@@ -97,7 +97,8 @@ def nan_given(observed: Observed) -> Iterator[Cause]:
 @on_cell("nan-untraced", "note", "a program gave a NaN or an infinity, and it could not be found where")
 def nan_untraced(observed: Observed) -> Iterator[Cause]:
     """A program is not evaluated once more where it calls the host (`pure_callback`, `io_callback`), where it is very
-    long, or where what it was given is gone (donated) or too large to keep. Tap its variables by name then.
+    long, where what it was given is gone (donated) or too large to keep, or where it was compiled ahead of time.
+    Tap its variables by name then.
 
     Not sure: the call is known, the operation is not.
     """
@@ -343,8 +344,9 @@ def _given(given: Given) -> Cause:
 
 def _untraced(untraced: Untraced) -> Cause:
     what = "a NaN" if "nan" in untraced.kinds else "an infinity"
+    of = f"call {untraced.call} of {untraced.program}" if untraced.program else "a program compiled ahead of time"
     return Cause(
-        title=f"call {untraced.call} of {untraced.program} gave {what}",
+        title=f"{of} gave {what}",
         explanation=f"Where in it is not known: {untraced.why}.",
         span=untraced.frames[0].span if untraced.frames else None,
         sure=False,

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from nan_programs import PROGRAMS, Program
+from observed_cells import watched
 from watched_cells import IMPORTS, seen
 
 
@@ -151,10 +152,25 @@ def test_a_nan_in_the_data_is_no_fault_of_the_cell():
     assert "1 NaN in f32[2], the first at [1]" in found.evidence
 
 
-def test_what_is_not_watched_is_said():
-    found = seen(IMPORTS + "log = jax.jit(jnp.log).lower(jnp.ones(2)).compile()", "out = log(-jnp.ones(2))")
-    assert found.findings == []
-    assert found.report.limits == ("calls of functions compiled ahead of time: not watched for NaN",)
+def test_of_a_program_compiled_ahead_of_time_the_call_is_known():
+    cell = "out = log(-jnp.ones(2)) * 2"
+    found = seen(IMPORTS + "log = jax.jit(jnp.log).lower(jnp.ones(2)).compile()", cell)
+    assert (found.finding.rule, found.marked) == ("nan-untraced", "log(-jnp.ones(2))")
+    assert found.finding.title == "a program compiled ahead of time gave a NaN"
+    assert found.report.limits == ()
+
+
+SHOWN = {
+    "print(jnp.log(x))": ["nan-shown"],
+    "jax.jit(lambda x: jax.debug.print('{}', jnp.log(x)))(x)": ["nan-shown"],
+    "print(jnp.exp(x), 'nano', 'nan.txt')": [],
+}
+
+
+@pytest.mark.parametrize("cell", SHOWN)
+def test_a_nan_that_is_shown_points_to_the_magic_that_finds_it(cell: str):
+    assert watched(IMPORTS, "x = jnp.float32(-1.0)\n" + cell).rules == SHOWN[cell]
+    assert "nan-shown" not in [finding.rule for finding in seen(IMPORTS, "x = jnp.float32(-1.0)\n" + cell).findings]
 
 
 def test_cotangents_may_be_tapped_as_well():
