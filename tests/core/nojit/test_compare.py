@@ -57,11 +57,11 @@ def test_equal_results_are_equal_to_the_last_bit(shell: InteractiveShell):
 
 
 def test_rounding_says_how_many_ulps(shell: InteractiveShell):
-    cell = "f = jax.jit(lambda x: (x * 3.3 + 0.1) * 1.7)\nb = f(jnp.linspace(0, 1, 1000))"
+    """What XLA rounds in another way depends on its version, so here the code itself differs by an ulp while traced."""
+    cell = "f = jax.jit(lambda x: x + 1.2e-7 * isinstance(x, jax.core.Tracer))\nb = f(jnp.ones(1000))"
     found = compare(shell, cell)
-    assert found.verdict.startswith("Equal to rounding: `b` differs by at most ")
-    assert found.differences[-1].max_ulp is not None
-    assert found.differences[-1].max_ulp >= 1
+    assert found.verdict.startswith("Equal to rounding: `b` differs by at most 1 ulp")
+    assert found.differences[-1].max_ulp == 1
 
 
 def test_another_order_of_operations_says_in_which_step_of_the_loop_it_shows(shell: InteractiveShell):
