@@ -68,6 +68,7 @@ _KINDS = {
     "nans": "Numbers",
     "precision": "Numbers",
     "linen": "Layers and their state",
+    "nnx": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",
     "operands": "Shapes",

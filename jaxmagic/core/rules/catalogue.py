@@ -64,6 +64,7 @@ FAMILIES = (
     "nonfinite",
     "nans",
     "linen",
+    "nnx",
     "layers",
     "trees",
     "operands",

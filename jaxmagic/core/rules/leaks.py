@@ -10,14 +10,13 @@ from types import FunctionType
 from typing import Any
 
 from jaxmagic.core import jax_internals
-from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.lines.attributes import MISSING, attribute, class_attribute, instance_dict
 from jaxmagic.core.rules import returning
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.core.rules.custom_rules import with_arguments
 from jaxmagic.core.rules.functions import Function, function_from
-from jaxmagic.core.rules.rewrite import alias, indented, merged, text
+from jaxmagic.core.rules.rewrite import alias, indented, text
 from jaxmagic.core.rules.stores import Store, root_name, stores
 from jaxmagic.core.rules.tracers_kept import held_tracers, tracers
 from jaxmagic.core.source import spans as source
@@ -364,66 +363,6 @@ def _own_names(function: Any) -> set[str]:
 
 def _is_custom(function: ast.FunctionDef) -> bool:
     return any(re.search(r"custom_(vjp|jvp)", text(decorator)) for decorator in function.decorator_list)
-
-
-@on_error("state-from-outside", "an NNX variable from outside is changed inside a transformed function")
-def state_from_outside(failing: Failing) -> Cause | None:
-    """Flax NNX passes the state of the modules that a transformed function takes as arguments in and out again. A
-    module that it finds as a global or in a closure belongs to the outside, and changing it is refused.
-
-    Sure: Flax refused the change.
-    """
-    if failing.kind != "TraceContextError":
-        return None
-    target = _changed(failing)
-    root = root_name(target) if target is not None else ""
-    definition = failing.site.definition
-    fix, replaces = "", None
-    if root and isinstance(definition, ast.FunctionDef):
-        fix, replaces = _taken(failing.site, definition, root)
-    spelled = failing.text(target) if target is not None else "a variable"
-    return Cause(
-        title=f"`{spelled}` belongs to `{root}`, which lives outside the transformed function",
-        explanation=f"NNX carries the state of a function's arguments in and out; `{root}` came in by closure. Take it "
-        f"as an argument and call it with `{root}` as the first: the new state is then passed on.",
-        evidence=(Evidence(f"`{root}` is not an argument of {failing.site.function}", failing.span),),
-        fix=fix,
-        replaces=replaces,
-    )
-
-
-def _changed(failing: Failing) -> ast.expr | None:
-    match failing.site.statement:
-        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
-            while isinstance(target, ast.Subscript):
-                target = target.value
-            return target
-    return None
-
-
-def _taken(site: Site, definition: ast.FunctionDef, root: str) -> tuple[str, Span | None]:
-    """The function with the module as its first argument, and its calls with it; empty where it is used otherwise."""
-    uses = [node for node in ast.walk(site.tree or definition) if isinstance(node, ast.Name)]
-    uses = [node for node in uses if node.id == definition.name and isinstance(node.ctx, ast.Load)]
-    calls = [node for node in ast.walk(site.tree or definition) if isinstance(node, ast.Call) and node.func in uses]
-    if not calls or len(calls) < len(uses):
-        return "", None
-    arguments = ast.unparse(ast.arguments([], [ast.arg(root)], None, [], [], None, []))
-    given = ast.unparse(definition.args)
-    header = f"def {definition.name}({', '.join(filter(None, [arguments, given]))}):"
-    changed = [ast.Call(node.func, [ast.Name(root), *node.args], node.keywords) for node in calls]
-    edits = [(site.span_of(node), text(new)) for node, new in zip(calls, changed, strict=True)]
-    return merged([(_header(site.file, definition), header), *edits])
-
-
-def _header(file: str, definition: ast.FunctionDef) -> Span:
-    """`def f(x):` of a function whose header is one line."""
-    line = definition.lineno
-    colon = source.lines_of(file)[line - 1].encode().rfind(b":") + 1
-    body = definition.body[0]
-    if body.lineno == line:
-        colon = source.lines_of(file)[line - 1].encode()[: body.col_offset].rfind(b":") + 1
-    return Span(file, line, definition.col_offset, line, colon)
 
 
 @on_cell("tracer-kept", "error", "a variable of the notebook holds a tracer after the cell")
