@@ -69,6 +69,7 @@ _KINDS = {
     "precision": "Numbers",
     "linen": "Layers and their state",
     "nnx": "Layers and their state",
+    "equinox": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",
     "operands": "Shapes",

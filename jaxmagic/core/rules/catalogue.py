@@ -43,6 +43,7 @@ class Cause:
 
 FAMILIES = (
     "leaks",
+    "equinox",
     "statics",
     "conditions",
     "conversions",

@@ -292,6 +292,8 @@ def array_taken_apart(failing: Failing) -> Cause | None:
 
     Sure: the iteration itself raised.
     """
+    if any(not frame.f_globals.get("__name__", "").startswith("jax") for frame in failing.machinery):
+        return None  # a library took it apart
     scalar = failing.says(r"iteration over a 0-d array|len\(\) of unsized object")
     count = failing.says(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(\d+)")
     whole = failing.aval(failing.node) if failing.node is not None else None

@@ -252,10 +252,11 @@ def _forward(failing: Failing) -> tuple[str, Span | None]:
     grad = _grad_call(failing)
     if grad is None or not isinstance(grad.node.func, ast.Attribute):
         return "", None
-    forward = ast.Attribute(grad.node.func.value, "jacfwd")
-    if grad.name == "grad" and failing.node is not None and grad.node in ast.walk(failing.node):
+    filtered = grad.name.startswith("filter_")
+    forward = ast.Attribute(grad.node.func.value, "filter_jacfwd" if filtered else "jacfwd")
+    if grad.name in ("grad", "filter_grad") and failing.node is not None and grad.node in ast.walk(failing.node):
         return text(replaced(failing.node, grad.node.func, forward)), failing.span
-    if grad.name == "grad":
+    if grad.name in ("grad", "filter_grad"):
         return text(ast.Call(forward, grad.node.args, grad.node.keywords)), span_of(grad.file, grad.node)
     match failing.node:
         case ast.Call(func=made, args=args, keywords=words) if made is grad.node and not grad.node.keywords:

@@ -57,7 +57,7 @@ def _mapped(failing: Failing) -> _Mapped | None:
     called = failing.node.func if isinstance(failing.node, ast.Call) else None
     for file, value in [(failing.site.file, called), *made_from(failing, called)]:
         for node in ast.walk(value) if value is not None else ():
-            if isinstance(node, ast.Call) and node.args and name_called(node) == "vmap":
+            if isinstance(node, ast.Call) and node.args and name_called(node) in ("vmap", "filter_vmap"):
                 return _Mapped(file, node)
     return None
 
@@ -119,7 +119,7 @@ def _leading(failing: Failing, node: ast.expr) -> set[int | str]:
 
 
 def _sizes(failing: Failing) -> Cause:
-    found = _AXIS.findall(failing.message)
+    found = [(size, axis, _spelled(failing, name), kind) for size, axis, name, kind in _AXIS.findall(failing.message)]
     listed = ", ".join(f"`{name}` has {size} along axis {axis}" for size, axis, name, _ in found)
     arguments = _arguments(failing)
     already = _shared_already(failing)
@@ -140,6 +140,14 @@ def _sizes(failing: Failing) -> Cause:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _spelled(failing: Failing, name: str) -> str:
+    """`m.weight` where Equinox speaks of `_dynamic_args[0].weight`."""
+    inner = re.match(r"_dynamic_args\[(\d+)\]", name)
+    arguments = _arguments(failing)
+    known = inner is not None and int(inner[1]) < len(arguments)
+    return failing.text(arguments[int(inner[1])]) + name[inner.end() :] if inner is not None and known else name
 
 
 def _shared(sizes: list[set[int | str]]) -> int | None:

@@ -1,5 +1,6 @@
 """Layers of Flax and Equinox on a traceback: which one failed, and the shapes of its parameters."""
 
+import ast
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -74,5 +75,7 @@ def _path(failing: Failing, owner: Any) -> str:
     for name, value in failing.scope.locals.items():
         if found := path_of(owner, value, name):
             return found
+    if isinstance(failing.node, ast.Call) and failing.scope.get(failing.node.func) is owner:
+        return failing.text(failing.node.func)
     named = instance_dict(owner).get("name")
     return named if isinstance(named, str) else type(owner).__name__

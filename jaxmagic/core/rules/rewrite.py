@@ -18,7 +18,15 @@ Edit = tuple[Span, str]
 _LONGEST = 60
 """Lines of a fix that changes several places."""
 
-_USUAL = {"jax.numpy": "jnp", "jax": "jax", "jax.lax": "jax.lax", "numpy": "np", "flax.linen": "nn", "flax.nnx": "nnx"}
+_USUAL = {
+    "jax.numpy": "jnp",
+    "jax": "jax",
+    "jax.lax": "jax.lax",
+    "numpy": "np",
+    "flax.linen": "nn",
+    "flax.nnx": "nnx",
+    "equinox": "eqx",
+}
 
 
 def alias(scope: Scope, module: str) -> str:

@@ -25,6 +25,8 @@ def tree_structure(failing: Failing) -> Cause | None:
 
     Sure: JAX compared the structures.
     """
+    if (pair := _loss_and_gradients(failing)) is not None:
+        return pair
     said = failing.says(r"pytree structure error|Dict key mismatch|arity mismatch|^Expected (?:dict|list|tuple|None)")
     if not said or failing.kind != "ValueError" or not isinstance(failing.node, ast.Call) or failing.says(r"^vmap "):
         return None
@@ -92,6 +94,35 @@ def _part(value: Any, path: str) -> Any:
     for step in re.findall(r"\[[^\]]*\]|\.\w+", path):
         value = dict(children(value, lambda cls: False) or ()).get(step)
     return value
+
+
+def _loss_and_gradients(failing: Failing) -> Cause | None:
+    """`grads = jax.value_and_grad(loss)(params)`, handed to an optimizer as if it were the gradients alone."""
+    given = (
+        [*failing.node.args, *(word.value for word in failing.node.keywords)]
+        if isinstance(failing.node, ast.Call)
+        else []
+    )
+    names = {part.id for part in given if isinstance(part, ast.Name) and _is_pair(failing.scope.get(part))}
+    body = failing.site.definition or failing.site.tree
+    for node in ast.walk(body) if names and body is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Call(func=made)) as value) if (
+                name in names
+            ):
+                if text(made).endswith("value_and_grad"):
+                    return Cause(
+                        title=f"`{name}` is a pair: `value_and_grad` gives the value, and then the gradients",
+                        explanation="Take the two apart; an optimizer is given the gradients alone.",
+                        evidence=(Evidence(f"`{name}` is made here", failing.site.span_of(node)),),
+                        fix=f"loss, {name} = {failing.text(value)}",
+                        replaces=failing.site.span_of(node),
+                    )
+    return None
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 2
 
 
 def _trees(failing: Failing, node: ast.Call) -> list[tuple[ast.expr, Any]]:

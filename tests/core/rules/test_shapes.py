@@ -102,8 +102,8 @@ net = Net(jax.random.key(0))
 def test_an_equinox_layer_that_got_a_batch_is_mapped_over_it():
     program = failed(EQUINOX, "out = eqx.filter_jit(net)(jnp.ones((5, 3)))")
     assert program.finding.rule == "layer-input"
-    assert program.finding.title == "layer `self.layers[0]` (Linear) got f32[5,3], but takes 3 features"
-    assert program.finding.fix == "jax.vmap(layer)(x)"
+    assert program.finding.title == "layer `self.layers[0]` (Linear) got f32[5,3], and takes one example"
+    assert program.finding.fix == "jax.vmap(eqx.filter_jit(net))(jnp.ones((5, 3)))"
     assert program.fixed().namespace["out"].shape == (5, 2)
 
 

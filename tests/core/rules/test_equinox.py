@@ -1,0 +1,175 @@
+"""Equinox modules under JAX's transformations, with fields that are set, and layers that take one example."""
+
+import pytest
+from failing_cells import failed
+
+IMPORTS = "import jax, jax.numpy as jnp, equinox as eqx, optax\nkey, xs = jax.random.key(0), jnp.ones((5, 3))\n"
+MLP = "mlp = eqx.nn.MLP(3, 1, 4, 1, key=key)\n"
+
+CNN = """
+class CNN(eqx.Module):
+    conv: eqx.nn.Conv2d
+    head: eqx.nn.Linear
+    def __init__(self, key):
+        self.conv = eqx.nn.Conv2d(3, 2, 3, key=key)
+        self.head = eqx.nn.Linear(72, 4, key=jax.random.fold_in(key, 1))
+    def __call__(self, x):
+        return self.head(self.conv(x).reshape(-1))
+cnn = CNN(key)
+"""
+
+FIXED = [
+    (
+        "eqx-filtered",
+        MLP + "@jax.jit\ndef predict(model, xs):\n    return jax.vmap(model)(xs)",
+        "out = predict(mlp, xs)",
+        "@eqx.filter_jit",
+        "`mlp.activation` and `mlp.final_activation` are no arrays",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "def loss(model, xs):\n    return jax.vmap(model)(xs).mean()",
+        "out = jax.value_and_grad(loss)(mlp, xs)",
+        "eqx.filter_value_and_grad(loss)",
+        "are no arrays",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "@jax.jit\n@jax.grad\ndef loss(model, xs):\n    return jax.vmap(model)(xs).mean()",
+        "out = loss(mlp, xs)",
+        "@eqx.filter_jit\n@eqx.filter_grad",
+        "are no arrays",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "opt = optax.adam(0.1)",
+        "out = opt.init(mlp)",
+        "opt.init(eqx.filter(mlp, eqx.is_array))",
+        "are no arrays",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "params, static = eqx.partition(mlp, eqx.is_array)\n@jax.jit\ndef loss(params, static, xs):\n"
+        "    return jax.vmap(eqx.combine(params, static))(xs).mean()",
+        "out = loss(params, static, xs)",
+        "@eqx.filter_jit",
+        "`static.activation`",
+    ),
+    (
+        "eqx-frozen",
+        "layer = eqx.nn.Linear(3, 2, key=key)",
+        "layer.bias = jnp.ones(2)\nout = layer.bias",
+        "layer = eqx.tree_at(lambda layer: layer.bias, layer, jnp.ones(2))",
+        "`layer.bias` can't be set",
+    ),
+    (
+        "eqx-frozen",
+        MLP,
+        "mlp.layers[0].weight = mlp.layers[0].weight * 2\nout = mlp",
+        "mlp = eqx.tree_at(lambda mlp: mlp.layers[0].weight, mlp, mlp.layers[0].weight * 2)",
+        "`mlp.layers[0].weight` can't be set",
+    ),
+    (
+        "eqx-frozen",
+        "class Two(eqx.Module):\n    a: eqx.nn.Linear\n    def __init__(self, key):\n"
+        "        k, l = jax.random.split(key)\n        self.a = eqx.nn.Linear(3, 2, key=k)\n"
+        "        self.b = eqx.nn.Linear(3, 2, key=l)",
+        "out = Two(key)",
+        "b: eqx.nn.Linear\n",
+        "`self.b` can't be set",
+    ),
+    (
+        "eqx-frozen",
+        "class Net(eqx.Module):\n    w: jax.Array\n    def __call__(self, x):\n        self.last = x @ self.w\n"
+        "        return self.last",
+        "out = Net(jnp.ones((3, 2)))(xs)",
+        "",
+        "`self.last` can't be set",
+    ),
+    (
+        "static-field",
+        "from dataclasses import dataclass, field\n@jax.tree_util.register_dataclass\n@dataclass\nclass Scaled:\n"
+        "    w: jax.Array\n    s: jax.Array = field(metadata=dict(static=True))\n"
+        "f = jax.jit(lambda m, x: m.w * m.s * x)",
+        "a, b = (Scaled(jnp.ones(2), jnp.arange(2.0)) for _ in range(2))\nf(a, 1.0)\nout = f(b, 1.0)",
+        "s: jax.Array",
+        "`s` of Scaled is a static field",
+    ),
+    (
+        "layer-input",
+        CNN,
+        "out = eqx.filter_jit(cnn)(jnp.ones((2, 3, 8, 8)))",
+        "jax.vmap(eqx.filter_jit(cnn))",
+        "one example",
+    ),
+    (
+        "layer-input",
+        CNN,
+        "out = jax.vmap(cnn)(jnp.ones((2, 8, 8, 3)))",
+        "self.conv(jnp.moveaxis(x, -1, 0))",
+        "got f32[8,8,3], but takes 3 channels",
+    ),
+    (
+        "layer-input",
+        "table = eqx.nn.Embedding(9, 2, key=key)",
+        "out = table(jnp.arange(4))",
+        "jax.vmap(table)(jnp.arange(4))",
+        "layer `table` (Embedding) got i32[4], and takes one example",
+    ),
+    (
+        "layer-input",
+        "attend = eqx.nn.MultiheadAttention(2, 4, key=key)\nq = jnp.ones((3, 5, 4))",
+        "out = attend(q, q, q)",
+        "jax.vmap(attend)(q, q, q)",
+        "takes one example",
+    ),
+    (
+        "layer-input",
+        "cell = eqx.nn.GRUCell(3, 4, key=key)",
+        "jax.lax.scan(lambda h, x: (cell(x, h), None), jnp.zeros((1, 4)), xs)",
+        "",
+        "layer `cell` (GRUCell) got f32[3] and f32[1,4]",
+    ),
+    (
+        "layer-input",
+        "from flax import nnx\nmake = nnx.vmap(lambda key: nnx.Linear(3, 2, rngs=nnx.Rngs(key)))\n"
+        "layers = make(jax.random.split(key, 4))",
+        "out = layers(xs)",
+        "nnx.vmap(lambda layer, x: layer(x), in_axes=(0, None))(layers, xs)",
+        "layer `layers` (Linear) holds 4 layers",
+    ),
+    (
+        "in-axes",
+        "layer = eqx.nn.Linear(3, 2, key=key)",
+        "out = eqx.filter_vmap(lambda m, x: m(x))(layer, xs)",
+        "eqx.filter_vmap(lambda m, x: m(x), in_axes=(None, 0))(layer, xs)",
+        "`layer.weight` has 2 along axis 0, `xs` has 5",
+    ),
+    (
+        "while-reverse-mode",
+        "def solve(w):\n    return jax.lax.while_loop(lambda s: s < 9, lambda s: s * w, 1.0)",
+        "out = eqx.filter_grad(solve)(jnp.array(2.0))",
+        "eqx.filter_jacfwd(solve)(jnp.array(2.0))",
+        "no reverse-mode derivative",
+    ),
+    (
+        "tree-structure",
+        "from flax.training.train_state import TrainState\n"
+        "state = TrainState.create(apply_fn=None, params={'w': jnp.ones(2)}, tx=optax.adam(0.1))\n"
+        "@jax.jit\ndef step(state):\n    grads = jax.value_and_grad(lambda p: p['w'].sum())(state.params)\n"
+        "    return state.apply_gradients(grads=grads)",
+        "out = step(state)",
+        "loss, grads = jax.value_and_grad(lambda p: p['w'].sum())(state.params)",
+        "`grads` is a pair",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "before", "call", "fix", "said"), FIXED)
+def test_what_a_module_can_not_do_is_said_and_rewritten(rule: str, before: str, call: str, fix: str, said: str):
+    program = failed(IMPORTS + before, call)
+    assert program.finding.rule == rule
+    assert said in program.finding.title
+    assert fix in program.finding.fix
+    assert bool(fix) == bool(program.finding.fix)
+    assert not fix or "out" in program.fixed().namespace
