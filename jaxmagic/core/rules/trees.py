@@ -25,7 +25,8 @@ def tree_structure(failing: Failing) -> Cause | None:
 
     Sure: JAX compared the structures.
     """
-    if (pair := _loss_and_gradients(failing)) is not None:
+    wanted = failing.kind in ("ValueError", "TypeError", "AttributeError") and failing.machinery
+    if wanted and (pair := _loss_and_gradients(failing)) is not None:
         return pair
     said = failing.says(r"pytree structure error|Dict key mismatch|arity mismatch|^Expected (?:dict|list|tuple|None)")
     if not said or failing.kind != "ValueError" or not isinstance(failing.node, ast.Call) or failing.says(r"^vmap "):
