@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from jaxmagic.core.lines.attributes import attribute
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.exact import Exact
+from jaxmagic.core.rules.exact import Exact, call_sites, parameters
+from jaxmagic.core.rules.key_libraries import made_by
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded
 from jaxmagic.records import Evidence, Hint, Leaf, TapSeries
+
+_MOST_CALLS = 20
+"""Calls of one function whose arguments are looked at."""
+_LABELS = "softmax_cross_entropy_with_integer_labels"
 
 
 @dataclass(frozen=True)
@@ -49,13 +55,25 @@ def index_out_of_range(observed: Observed) -> Iterator[Cause]:
     """
     yield from _tapped(observed)
     for piece in ran(observed):
-        exact, shapes = Exact(observed, piece), None
+        exact = Exact(observed, piece)
+        values = None
         unsure = _conditional(piece)
+        shapes = Shapes(observed, piece)
         for node in piece.own:
             if isinstance(node, ast.Subscript | ast.Call) and node not in unsure:
-                shapes = shapes or Shapes(observed, piece)
                 for access in _accesses(observed, piece, shapes, exact, node):
-                    yield from _checked(piece, shapes, exact, access)
+                    found = list(_checked(piece, shapes, exact, access))
+                    if not found and loaded(access.index) & set(parameters(piece)) and shapes.is_settled(access.array):
+                        values = _calls(observed, piece) if values is None else values
+                        found = [cause for each in values for cause in _checked(piece, shapes, each, access)]
+                    yield from found[:1]
+
+
+def _calls(observed: Observed, piece: Ran) -> list[Exact]:
+    """What the function's arguments were in each of its calls, where there are several."""
+    sites = list(call_sites(observed, piece))
+    sites = [(caller, call) for caller, call in sites if call not in _conditional(caller)]
+    return [Exact(observed, piece, site=site) for site in sites[:_MOST_CALLS]] if len(sites) > 1 else []
 
 
 class _Seen(Exact):
@@ -171,6 +189,10 @@ def _of_call(observed: Observed, piece: Ran, shapes: Shapes, exact: Exact, node:
         yield from _of_function(shapes, exact, function.rpartition(".")[2], node)
     elif function == "jax.lax.dynamic_update_slice" and len(node.args) == 3:
         yield from _of_window(shapes, node)
+    elif function in ("jax.numpy.take_along_axis", "jax.ops.segment_sum", "jax.nn.one_hot", f"optax.{_LABELS}"):
+        yield from _of_labels(shapes, exact, function.rpartition(".")[2], node)
+    elif made_by(observed, piece, node.func).rpartition(".")[2] in ("Embed", "Embedding") and len(node.args) == 1:
+        yield from _of_table(observed, node)
     elif function in ("jax.lax.dynamic_slice_in_dim", "jax.lax.dynamic_index_in_dim") and len(node.args) >= 2:
         yield from _along_one_axis(shapes, exact, function, node)
 
@@ -194,6 +216,33 @@ def _of_function(shapes: Shapes, exact: Exact, function: str, node: ast.Call) ->
         windows = exact.get(node.args[2])
         for start, size, window in zip(index.elts, sizes, windows if isinstance(windows, tuple) else (), strict=False):
             yield _Access(node, array, start, size, "moves the window back instead", kind="start", room=window)
+
+
+def _of_labels(shapes: Shapes, exact: Exact, function: str, node: ast.Call) -> Iterator[_Access]:
+    """Functions that take class numbers, or numbers of segments."""
+    named = {each.arg: each.value for each in node.keywords}
+    if function == "one_hot":
+        array, index, size = node, node.args[0], exact.get(named.get("num_classes", (*node.args, None)[1]))
+        effect = "gives a row of zeros, and no error"
+    elif function == "segment_sum":
+        array, index, size = node, (*node.args, named.get("segment_ids"))[1], exact.get(named.get("num_segments"))
+        effect = "drops the element instead"
+    else:
+        array, index = node.args[0], (*node.args, named.get("labels", named.get("indices")))[1]
+        sizes = shapes.sizes(array) or ()
+        axis = exact.get(named.get("axis", (*node.args, None, None)[2])) if function == "take_along_axis" else -1
+        known = isinstance(axis, int) and -len(sizes) <= axis < len(sizes)
+        size, effect = sizes[axis] if known else None, "gives NaN"  # pyright: ignore[reportArgumentType, reportCallIssue]
+    if isinstance(size, int) and index is not None:
+        yield _Access(node, array, index, size, effect)
+
+
+def _of_table(observed: Observed, node: ast.Call) -> Iterator[_Access]:
+    """A layer that looks up rows of its table."""
+    layer = observed.namespace.get(node.func.id) if isinstance(node.func, ast.Name) else None
+    size = attribute(layer, "num_embeddings") if layer is not None else None
+    if isinstance(size, int):
+        yield _Access(node, node.func, node.args[0], size, "gives NaN or the last row")
 
 
 def _of_window(shapes: Shapes, node: ast.Call) -> Iterator[_Access]:
@@ -228,7 +277,8 @@ def _checked(piece: Ran, shapes: Shapes, exact: Exact, access: _Access) -> Itera
     yield Cause(
         title=f"`{_line(piece, access.node)}`: {shown} for {sized}",
         explanation=f"JAX does not check indices when a program runs: it {access.effect}. "
-        "State what is meant with `mode`, or check it: `jax.experimental.checkify` with `index_checks`.",
+        + ("State what is meant with `mode`, or check" if access.fixed is not None else "Check")
+        + " it: `jax.experimental.checkify` with `index_checks`.",
         span=piece.span_of(access.node),
         evidence=(Evidence(f"{piece.text(access.array)}: {aval}", piece.span_of(access.array)),) if aval else (),
         fix=text(access.fixed) if access.fixed is not None else "",

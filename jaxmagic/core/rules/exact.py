@@ -1,6 +1,7 @@
 """Small integer expressions worked out exactly, with NumPy and Python instead of JAX: indices, sums, array sizes."""
 
 import ast
+import types
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -38,10 +39,14 @@ class Exact:
     A variable of a loop over a `range` has all of its values at once, in an array.
     """
 
-    def __init__(self, observed: Observed, piece: Ran, depth: int = 0) -> None:
+    def __init__(
+        self, observed: Observed, piece: Ran, depth: int = 0, site: tuple[Ran, ast.Call] | None = None
+    ) -> None:
+        """Of one call of the function, or of the only one."""
         self._observed = observed
         self._piece = piece
         self._depth = depth
+        self._site = site
         self._open: set[str] = set()
 
     def get(self, node: ast.AST | None) -> Any:
@@ -71,6 +76,8 @@ class Exact:
                 return _small(_BINARY[type(op)](_number(self.value(left)), _number(self.value(right))))
             case ast.Subscript(value=ast.Attribute(attr="shape", value=array), slice=axis):
                 return self._shape(array)[self.value(axis)]
+            case ast.Subscript(value=array, slice=key):
+                return np.asarray(self.value(array))[_key(key)]
             case ast.Call():
                 return self._call(node)
         raise UnknownError(type(node).__name__)
@@ -98,7 +105,10 @@ class Exact:
 
     def _written(self, write: ast.AST | None) -> Any:
         match write:
-            case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds)):
+            case (
+                ast.For(iter=ast.Call(func=ast.Name(id="range"), args=bounds))
+                | ast.comprehension(iter=ast.Call(func=ast.Name(id="range"), args=bounds))
+            ):
                 return np.arange(*(int(self.value(bound)) for bound in bounds))
             case ast.expr():
                 return self.value(write)
@@ -106,7 +116,7 @@ class Exact:
 
     def _argument(self, name: str) -> Any:
         """From the only call of the function in the code that ran, by itself or as the body of a loop."""
-        sites = list(call_sites(self._observed, self._piece))
+        sites = [self._site] if self._site is not None else list(call_sites(self._observed, self._piece))
         names = parameters(self._piece)
         if len(sites) != 1 or name not in names:
             raise UnknownError(name)
@@ -192,6 +202,20 @@ def is_ready(array: jax.Array) -> bool:
     return bool(getattr(array, "is_ready", lambda: True)())
 
 
+def _key(node: ast.expr) -> Any:
+    """A key that adds or keeps axes: `[:, None]`, `[..., None]`."""
+    match node:
+        case ast.Tuple(elts=parts):
+            return tuple(_key(part) for part in parts)
+        case ast.Slice(lower=None, upper=None, step=None):
+            return slice(None)
+        case ast.Constant(value=None | types.EllipsisType() as value):
+            return value
+        case ast.Attribute(attr="newaxis"):
+            return None
+    raise UnknownError("a part of an array")
+
+
 def _number(value: Any) -> Any:
     return np.asarray(value, dtype=np.int64) if isinstance(value, tuple) else value
 
@@ -219,7 +243,7 @@ def _length(bounds: list[Any]) -> int:
     return len(range(*map(int, bounds)))
 
 
-def _writes(piece: Ran, name: str) -> Iterator[ast.AST | None]:
+def _writes(piece: Ran, name: str) -> Iterator[ast.AST | None]:  # noqa: C901 - one case for each kind of syntax
     """What is assigned to a name: an expression, the loop whose variable it is, or None for anything else."""
     for node in piece.own:
         match node:
@@ -231,6 +255,8 @@ def _writes(piece: Ran, name: str) -> Iterator[ast.AST | None]:
                 yield None
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target) if _mentions(target, name):
                 yield None
+            case ast.comprehension(target=ast.Name(id=target), ifs=[]) if target == name:
+                yield node
             case ast.comprehension(target=target) | ast.For(target=target) if _mentions(target, name):
                 yield None
             case ast.withitem(optional_vars=ast.expr() as target) if _mentions(target, name):

@@ -89,11 +89,13 @@ def frozen_random(observed: Observed) -> Iterator[Cause]:
     `jax.random` with a key as argument draws anew for every key.
 
     Sure: the call is in the source of a function that was traced for jit, scan or the like. The drawn number is
-    read from the program where it is a literal there.
+    read from the program where it is a literal there. A function that makes its generator of a constant seed gives
+    the same at every call in any case, and is not reported.
     """
     draws: dict[int, list[tuple[Ran, ast.Call, str]]] = {}
     for piece, node, name in _calls(observed):
-        if name.startswith(_RANDOM) and name.rpartition(".")[2] not in _NO_DRAW:
+        drawn = name.startswith(_RANDOM) and name.rpartition(".")[2] not in _NO_DRAW
+        if drawn and not _is_seeded_here(observed, piece, node):
             draws.setdefault(id(piece.node), []).append((piece, node, name))
     for found in draws.values():
         piece = found[0][0]
@@ -111,6 +113,21 @@ def frozen_random(observed: Observed) -> Iterator[Cause]:
             fix=fix,
             replaces=replaces,
         )
+
+
+def _is_seeded_here(observed: Observed, piece: Ran, node: ast.Call) -> bool:
+    """Whether the function makes the generator itself, of a constant: without jit it gives the same at every call."""
+    made = [call for _, call in _made(piece, node.func.value)] if isinstance(node.func, ast.Attribute) else []
+    seeds = (
+        made if made else [each for each in piece.own if isinstance(each, ast.Call) and _seeds(observed, piece, each)]
+    )
+    return bool(seeds) and all(
+        call in piece.own and call.args and isinstance(call.args[0], ast.Constant) for call in seeds
+    )
+
+
+def _seeds(observed: Observed, piece: Ran, call: ast.Call) -> bool:
+    return dotted(observed, piece, call.func) in ("numpy.random.seed", "random.seed")
 
 
 def _literals(compiled: tuple[Compiled, ...], span: Span) -> list[str]:

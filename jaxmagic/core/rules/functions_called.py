@@ -34,7 +34,7 @@ def own_function(observed: Observed, piece: Ran, function: ast.expr) -> Ran | No
             return Ran(piece.file, function, "<lambda>", ())
         case ast.Name(id=name):
             return (
-                _of_value(observed.namespace.get(name), name)
+                function_of(observed.namespace.get(name), name)
                 or next((each for each in ran(observed) if each.name.rpartition(".")[2] == name), None)
                 or _nested(piece, name)
             )
@@ -63,7 +63,7 @@ def function_behind(observed: Observed, piece: Ran, function: ast.expr, depth: i
                 return function_behind(observed, piece, values[0], depth + 1) if len(values) == 1 else None
             return Ran(piece.file, found, f"{owner.name}.{name}", ()) if found is not None else None
         case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner not in piece.local:
-            return _of_value(_method(observed.namespace.get(owner), name), name)
+            return function_of(_method(observed.namespace.get(owner), name), name)
     return None
 
 
@@ -76,10 +76,10 @@ def _named(observed: Observed, piece: Ran, name: str, depth: int) -> Ran | None:
     if outer is not None or name in piece.local:
         values = assigned(home, name)
         return function_behind(observed, home, values[0], depth + 1) if len(values) == 1 and depth < _WRAPPERS else None
-    return _of_value(observed.namespace.get(name), name)
+    return function_of(observed.namespace.get(name), name)
 
 
-def _of_value(value: Any, name: str) -> Ran | None:
+def function_of(value: Any, name: str) -> Ran | None:
     """The user's function behind a value, its decorators looked through; nothing of it runs."""
     if isinstance(value, type):
         value, name = class_attribute(value, "__init__"), "__init__"

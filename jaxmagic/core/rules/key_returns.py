@@ -79,14 +79,16 @@ def _fix(drawn: Use, function: Ran, back: Returned) -> tuple[str, Span | None]:
     elif new is not None and handed in ast.walk(statement):
         inside = drawn.key in ast.walk(handed)
         changed = _returned(back.kept, key, name, replaced(handed, drawn.key, drew) if inside else handed)
-        both: dict[int, ast.AST] = {id(handed): changed or handed} | ({} if inside else {id(drawn.key): drew})
+        both: dict[int, ast.AST] = {id(handed): changed or handed}
+        if not inside:
+            both[id(drawn.key)] = drew
         return begin + text(copied(statement, both)), function.span_of(statement)
     else:
         edits = [(function.span_of(statement), begin + text(replaced(statement, drawn.key, drew)))]
     last = _statement_in(function, handed)
     if new is not None and last is not None:
         edits.append((function.span_of(last), text(replaced(last, handed, new))))
-    return merged(edits)
+    return merged(edits, in_lines=True)
 
 
 def _statement_in(function: Ran, node: ast.AST) -> ast.stmt | None:

@@ -162,8 +162,16 @@ class Walk:
                     first = self.used.setdefault(path, use)
                     apart = first.node is node or _are_alternatives(statement, first.node, node)
                     apart = apart or (first.back is not None and _is_same_function(first, use))
+                    apart = apart or self._follows(statement, node, path)
                     if not apart and not _is_repeated(first, use):
                         yield first, use
+
+    def _follows(self, statement: ast.stmt, node: ast.Call, path: str) -> bool:
+        """`(key,) = split(key, 1)` gives the next key of a sequence, each of which is drawn from before."""
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=[target])], value=value) if value is node:
+                return path_of(target) == path and is_split(self.observed, self.piece, node)
+        return False
 
     def of_call(self, node: ast.Call) -> Iterator[tuple[str, Use]]:
         """The keys that one call consumes, by their paths."""

@@ -7,6 +7,7 @@ import jax
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
+from jaxmagic.core.rules.key_inputs import key_for_each
 from jaxmagic.core.rules.key_returns import handed_back, module_of
 from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, library_use, path_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
@@ -225,12 +226,16 @@ def key_captured(observed: Observed) -> Iterator[Cause]:
             if key is None:
                 continue
             assert isinstance(node, ast.Call)
-            if isinstance(key, ast.Name) and _is_outer_key(observed, piece, key.id):
-                yield _captured(piece, node, key.id)
-            elif isinstance(key, ast.Attribute) and _is_held(observed, piece, key):
-                yield _captured(piece, node, text(key))
+            if _is_from_outside(observed, piece, key):
+                yield _captured(observed, piece, node, key)
             elif (made := _constant_seed(observed, piece, key)) and _is_noise(observed, piece, node):
                 yield _seeded(piece, node, made)
+
+
+def _is_from_outside(observed: Observed, piece: Ran, key: ast.expr) -> bool:
+    if isinstance(key, ast.Name):
+        return _is_outer_key(observed, piece, key.id)
+    return isinstance(key, ast.Attribute) and _is_held(observed, piece, key)
 
 
 def _is_transformed(piece: Ran) -> bool:
@@ -348,9 +353,13 @@ def _without(piece: Ran, made: ast.Call) -> tuple[str, Span | None]:
     return "", None
 
 
-def _captured(piece: Ran, node: ast.Call, name: str) -> Cause:
+def _captured(observed: Observed, piece: Ran, node: ast.Call, key: ast.expr) -> Cause:
+    name = text(key)
     jitted = not any(word.startswith(_REPEATING) for call in piece.calls for word in call.transforms[:1])
-    fix, replaces = _as_argument(piece, name) if name.isidentifier() and jitted else ("", None)
+    fix, replaces = "", None
+    if isinstance(key, ast.Name):
+        random = module_of(Use(piece, node, key))
+        fix, replaces = _as_argument(piece, name) if jitted else key_for_each(observed, piece, node, key, random)
     return Cause(
         title=f"`{piece.name}` draws from `{name}`, a key from outside",
         explanation=f"The key is a constant of the compiled program: `{piece.text(node)}` gives the same numbers at "

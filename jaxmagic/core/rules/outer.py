@@ -53,7 +53,8 @@ def _operands(equation: Equation, avals: dict[int, Aval], made: dict[int, Equati
     for column, row in (equation.ins, equation.ins[::-1]):
         lift = made.get(row) if isinstance(row, int) else None
         one = avals.get(column) if isinstance(column, int) else None
-        vector = avals.get(lift.ins[0]) if lift is not None and isinstance(lift.ins[0], int) else None
+        lifted = lift.ins[0] if lift is not None and lift.ins else None
+        vector = avals.get(lifted) if isinstance(lifted, int) else None
         if lift is None or one is None or vector is None or lift.primitive not in _LIFTS:
             continue
         by_itself = made[column].frame == equation.frame if column in made else False

@@ -23,6 +23,11 @@ _SAME = {
     "randint": "randint",
     "integers": "randint",
 }
+_BOUNDS = {
+    "normal": ((0.0, ("loc", "mu")), (1.0, ("scale", "sigma"))),
+    "uniform": ((0.0, ("low", "a")), (1.0, ("high", "b"))),
+}
+"""What a draw takes besides its shape, with the usual value and the names it goes by."""
 
 
 def with_key(piece: Ran, names: dict[int, str], calls: list[ast.Call]) -> tuple[str, Span | None]:
@@ -95,11 +100,14 @@ def _twin(node: ast.Call, name: str, key: str) -> ast.expr | None:
     if drawn not in _SAME:
         return None
     function, key_node = f"jax.random.{_SAME[drawn]}", ast.Name(key, ast.Load())
-    shape = next((word.value for word in node.keywords if word.arg in ("size", "shape")), None)
+    named: dict[str | None, ast.expr] = {word.arg: word.value for word in node.keywords}
+    shape = named.pop("size", None)
     given = list(node.args)
+    if named and _SAME[drawn] not in _BOUNDS:
+        return None
     if drawn in ("permutation", "choice"):
         listed = not given or isinstance(given[0], ast.List | ast.Tuple)
-        return None if listed else call(function, key_node, *given)
+        return None if listed else call(function, key_node, *given, *([shape] if shape is not None else []))
     if drawn in ("randint", "integers"):
         return _integers(function, key_node, given, shape) if name.startswith("numpy.") else None
     if drawn in ("randn", "rand"):
@@ -109,7 +117,19 @@ def _twin(node: ast.Call, name: str, key: str) -> ast.expr | None:
     elif len(given) == 3:
         *given, shape = given
     draw = call(function, key_node, *([shape] if shape is not None else []))
-    return _moved(draw, function, given) if len(given) in (0, 2) else None
+    if not given and not named:
+        return draw
+    bounds = _bounds(_SAME[drawn], given, named)
+    return _moved(draw, function, *bounds) if bounds is not None else None
+
+
+def _bounds(drawn: str, given: list[ast.expr], named: dict[str | None, ast.expr]) -> tuple[ast.expr, ast.expr] | None:
+    """Location and scale, or the two bounds; what is not given has its default."""
+    found = []
+    for place, (usual, names) in enumerate(_BOUNDS.get(drawn, ())):
+        named_one = next((named.pop(name) for name in names if name in named), ast.Constant(usual))
+        found.append(given[place] if place < len(given) else named_one)
+    return (found[0], found[1]) if len(found) == 2 and len(given) <= 2 and not named else None
 
 
 def _integers(function: str, key: ast.Name, given: list[ast.expr], shape: ast.expr | None) -> ast.expr | None:
@@ -119,12 +139,11 @@ def _integers(function: str, key: ast.Name, given: list[ast.expr], shape: ast.ex
     return call(function, key, shape or ast.Tuple([], ast.Load()), low, high) if low and high else None
 
 
-def _moved(draw: ast.Call, function: str, given: list[ast.expr]) -> ast.expr:
+def _moved(draw: ast.Call, function: str, first: ast.expr, second: ast.expr) -> ast.expr:
     """`loc + scale * normal`, or the bounds of a uniform draw."""
-    if not given:
-        return draw
-    first, second = given
     if function.endswith("uniform"):
         draw.keywords += [ast.keyword("minval", first), ast.keyword("maxval", second)]
         return draw
-    return ast.BinOp(first, ast.Add(), ast.BinOp(second, ast.Mult(), draw))
+    scaled = ast.BinOp(second, ast.Mult(), draw)
+    centred = isinstance(first, ast.Constant) and first.value == 0
+    return scaled if centred else ast.BinOp(first, ast.Add(), scaled)

@@ -146,4 +146,6 @@ def _strong(trace: Trace) -> str:
     change: Change = trace.reason.changes[0]
     dtype = {"f32": "float32", "i32": "int32", "f64": "float64", "bool": "bool_"}.get(change.after.partition("[")[0])
     where = source.text_of(trace.span) if trace.span is not None else ""
+    if not change.name.isidentifier():
+        return ""
     return f"{change.name} = jnp.{dtype}({change.name})  # before the first {where or 'call'}" if dtype else ""

@@ -144,8 +144,10 @@ def with_decorators(file: str, function: ast.FunctionDef) -> Span:
     return Span(file, first, function.col_offset, span.end_line, span.end_column)
 
 
-def merged(edits: list[Edit]) -> tuple[str, Span | None]:
+def merged(edits: list[Edit], *, in_lines: bool = False) -> tuple[str, Span | None]:
     """Several changes of one file as one: the text from the first to the last of them, as it is to read.
+
+    In whole lines, if asked for: what begins or ends in the middle of one can't be read.
 
     Empty where they are far apart, or in several files.
     """
@@ -154,6 +156,9 @@ def merged(edits: list[Edit]) -> tuple[str, Span | None]:
     if any(span.file != first.file for span, _ in edits) or last.end_line - first.line >= _LONGEST:
         return "", None
     whole = Span(first.file, first.line, first.column, last.end_line, last.end_column)
+    if in_lines:
+        begin, end = (lines_of(first.file)[number - 1].rstrip("\n") for number in (first.line, last.end_line))
+        whole = Span(first.file, first.line, len(_margin(begin.encode())), last.end_line, len(end.encode()))
     lines = [line.rstrip("\n").encode() for line in source.lines_of(first.file)[: last.end_line]]
     margin = _margin(lines[first.line - 1])
     for span, code in reversed(edits):
@@ -162,9 +167,9 @@ def merged(edits: list[Edit]) -> tuple[str, Span | None]:
         new = "\n".join([begin, *(inner + line if line else line for line in rest)]).encode()
         before, after = lines[span.line - 1][: span.column], lines[span.end_line - 1][span.end_column :]
         lines[span.line - 1 : span.end_line] = (before + new + after).split(b"\n")
-    tail = len(source.lines_of(first.file)[last.end_line - 1].encode().rstrip(b"\n")) - last.end_column
+    tail = len(source.lines_of(first.file)[last.end_line - 1].encode().rstrip(b"\n")) - whole.end_column
     text_of = b"\n".join(lines[first.line - 1 :])
-    text_of = text_of[first.column : len(text_of) - tail]
+    text_of = text_of[whole.column : len(text_of) - tail]
     return "\n".join(line.removeprefix(margin) for line in text_of.decode().split("\n")), whole
 
 

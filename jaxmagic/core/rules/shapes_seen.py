@@ -32,13 +32,21 @@ class Shapes:
 
     def value(self, node: ast.expr) -> Any:
         """An array, or its shape and dtype; None where it is something else."""
-        return Scope(names_before(self._hints, node.lineno), self._namespace).get(node)
+        names = names_before(self._hints, node.lineno)
+        if isinstance(node, ast.Attribute) and (dotted := self._piece.text(node)) in names:
+            return names[dotted]
+        return Scope(names, self._namespace).get(node)
 
     def sizes(self, node: ast.expr) -> tuple[int, ...] | None:
         """The shape of an array of JAX's; None for one of NumPy's, and where it can't be told."""
         aval = self.aval(node) if self.of_jax(node) else None
         known = aval is not None and all(isinstance(size, int) for size in aval.shape)
         return tuple(int(size) for size in aval.shape) if aval is not None and known else None
+
+    def is_settled(self, node: ast.expr) -> bool:
+        """Whether a variable had one shape in all calls."""
+        name = self._piece.text(node)
+        return len({leaf.aval.shape for hint in self._hints if hint.name == name for leaf in hint.leaves}) <= 1
 
     def of_jax(self, node: ast.expr) -> bool:
         """Whether an array is JAX's: a variable by what it held, an expression by the variables in it."""

@@ -8,6 +8,9 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.equations import placed
 from jaxmagic.core.rules.ran import Ran, ran
+from jaxmagic.core.rules.rewrite import tupled
+from jaxmagic.core.rules.rolled import rolled
+from jaxmagic.core.source.nodes import loaded, stored
 from jaxmagic.records import Compiled, Evidence, Program, Trace
 
 UNROLLED = 300
@@ -23,7 +26,8 @@ def loop_unrolled(observed: Observed) -> Iterator[Cause]:
 
     Sure: the equations are counted by the lines they came from, and where the passes are counted (`range`, `while`)
     those of functions that the body calls too: a model calls each of its layers in such a loop, and each is another.
-    Reported from 300 on, where one line made at least ten.
+    Reported from 300 on, where one line made at least ten. The loop is rewritten where its body binds plain names to
+    arrays that keep their shape and dtype, and the number of the pass only goes where an array may go.
     """
     own: Counter[tuple[str, int]] = Counter()
     called: Counter[tuple[str, int]] = Counter()
@@ -32,9 +36,12 @@ def loop_unrolled(observed: Observed) -> Iterator[Cause]:
         own |= in_program[0]  # the largest program counts, not their sum
         called |= in_program[1]
     for piece in ran(observed):
+        said: set[ast.AST] = set()
         for loop in piece.own if piece.compiled and called else ():
-            if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp):
-                yield from _unrolled(piece, loop, called if _is_counted(loop) else own)
+            if isinstance(loop, ast.For | ast.While | ast.ListComp | ast.GeneratorExp) and loop not in said:
+                for cause in _unrolled(observed, piece, loop, called if _is_counted(loop) else own):
+                    said.update(ast.walk(loop))  # a loop inside of it is the same cause
+                    yield cause
 
 
 def _is_counted(loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp) -> bool:
@@ -57,7 +64,10 @@ def _by_line(program: Program) -> tuple[Counter[tuple[str, int]], Counter[tuple[
 
 
 def _unrolled(
-    piece: Ran, loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp, counts: Counter[tuple[str, int]]
+    observed: Observed,
+    piece: Ran,
+    loop: ast.For | ast.While | ast.ListComp | ast.GeneratorExp,
+    counts: Counter[tuple[str, int]],
 ) -> Iterator[Cause]:
     body = loop.body[0] if isinstance(loop, ast.For | ast.While) else loop
     lines = range(body.lineno, (loop.end_lineno or loop.lineno) + 1)
@@ -65,17 +75,33 @@ def _unrolled(
     busiest = max(lines, key=lambda line: counts[piece.file, line])
     if total < UNROLLED or counts[piece.file, busiest] < 10:
         return
+    fix, replaces = rolled(observed, piece, loop)
     head = loop.target if isinstance(loop, ast.For) else loop.test if isinstance(loop, ast.While) else loop
     what = "`jax.lax.fori_loop` (or `scan`, where passes have inputs or outputs) holds the body once."
     if not isinstance(loop, ast.For | ast.While):
         what = "`jax.vmap` over the passes, or `jax.lax.map`, holds the body once."
+    elif not fix:
+        what += f" {_way(piece, loop)}"
     yield Cause(
         title=f"`{piece.text(loop).splitlines()[0]}` became {total:,} equations",
         explanation="The loop ran while the function was traced and wrote its body into the program once for each "
         f"pass. {what}",
         span=piece.span_of(head),
         evidence=(Evidence(f"{counts[piece.file, busiest]:,} equations from line {busiest}"),),
+        fix=fix,
+        replaces=replaces,
     )
+
+
+def _way(piece: Ran, loop: ast.For | ast.While) -> str:
+    """What to write, where the body can't be taken as it is."""
+    names = [name for name in stored(*loop.body) if name in loaded(loop)]
+    state = tupled(names) if names else "state"
+    held = state if len(names) == 1 else f"({state})"
+    if isinstance(loop, ast.While):
+        return f"Write `{held} = jax.lax.while_loop(condition, body, {held})` with two functions of `{state}`."
+    over = piece.text(loop.iter)
+    return f"Write `{held}, outs = jax.lax.scan(body, {held}, xs)` with a body of `{state}` and of what `{over}` gives."
 
 
 @on_cell("big-constant", "slow", "a large array is baked into a compiled program")

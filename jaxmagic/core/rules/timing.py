@@ -10,7 +10,9 @@ from jaxmagic.core.rules.functions_called import is_jitted, own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import call, text
 from jaxmagic.core.rules.scopes import attribute_values, class_of
-from jaxmagic.records import Evidence
+from jaxmagic.core.rules.timers import decorates_jitted, timed_blocks, timed_code
+from jaxmagic.core.source.spans import lines_of
+from jaxmagic.records import Evidence, Span
 
 _CLOCKS = ("time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns")
 _MAKING = ("array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye")
@@ -26,11 +28,63 @@ def timing_without_wait(observed: Observed) -> Iterator[Cause]:
     `jax.block_until_ready`.
 
     Sure: a clock is started, arrays are computed, and the clock is read with nothing in between that waits: no
-    `block_until_ready`, no conversion to a number or a NumPy array, no print.
+    `block_until_ready`, no conversion to a number or a NumPy array, no print. The same goes for `timeit`, for a
+    decorator, and for a context manager that reads a clock when it is entered and left.
     """
+
+    def is_clock(where: Ran, node: ast.AST) -> bool:
+        return _is_clock(observed, where, node)
+
+    def is_wait(where: Ran, node: ast.AST) -> bool:
+        return not _is_print(node) and _is_wait(observed, where, node)
+
     for piece in ran(observed):
-        if not piece.compiled and any(_is_clock(observed, piece, node) for node in piece.own):
+        if piece.compiled:
+            continue
+        if any(_is_clock(observed, piece, node) for node in piece.own):
             yield from _timings(observed, piece)
+        for block in timed_blocks(observed, piece, is_clock, is_wait):
+            yield from _of_block(observed, piece, block)
+        for timed, code, quoted in timed_code(observed, piece):
+            if isinstance(code, ast.Call) and is_jitted(observed, code.func):
+                yield _of_code(piece, timed, code, quoted=quoted)
+
+
+def _of_block(observed: Observed, piece: Ran, block: ast.With) -> Iterator[Cause]:
+    """Work at the end of a `with` that nothing in it waits for."""
+    work: tuple[ast.stmt, ast.Call] | None = None
+    for statement in _simple(block.body):
+        found = _work(observed, piece, statement)
+        work = (statement, found) if found is not None else work
+        work = None if _waits(observed, piece, statement) else work
+    if work is not None:
+        yield _cause(piece, block.items[0].context_expr, *work)
+
+
+def _of_code(piece: Ran, timed: ast.Call, code: ast.Call, *, quoted: bool) -> Cause:
+    """`timeit` of a jitted function."""
+    waiting = text(_waiting(code))
+    span = piece.span_of(timed)
+    magic = getattr(timed.func, "attr", "").endswith("_magic")
+    if magic:  # stands there as IPython runs it, not as it was typed
+        span = Span(span.file, span.line, 0, span.line, len(lines_of(span.file)[span.line - 1].rstrip("\n")))
+    literal = quoted and not magic
+    return Cause(
+        title=f"the clock is read before `{text(code)}` is done",
+        explanation="The call returns as soon as the work is queued, on the CPU too; what is timed is the queueing. "
+        "Wait for the result in the code that is timed.",
+        span=span,
+        fix=f"%timeit {waiting}" if magic else repr(waiting) if literal else waiting,
+        replaces=None if magic else piece.span_of(timed.args[0] if literal else code),
+    )
+
+
+def _waiting(work: ast.expr) -> ast.Call:
+    return call("jax.block_until_ready", work)
+
+
+def _is_print(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
 
 
 def _timings(observed: Observed, piece: Ran) -> Iterator[Cause]:
@@ -66,7 +120,7 @@ def _is_clock(observed: Observed, piece: Ran, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or node.args:
         return False
     module, _, function = dotted(observed, piece, node.func).rpartition(".")
-    return module == "time" and function in _CLOCKS
+    return (module == "time" and function in _CLOCKS) or (module, function) == ("timeit", "default_timer")
 
 
 def _readings(observed: Observed, piece: Ran, statement: ast.stmt) -> Iterator[str]:
@@ -97,6 +151,7 @@ def _work(observed: Observed, piece: Ran, statement: ast.stmt) -> ast.Call | Non
             own = own_function(observed, piece, node.func)
             outermost = getattr(statement, "value", None) is node and name.rpartition(".")[2] not in _MAKING
             jitted = is_jitted(observed, node.func) or _is_held_jitted(observed, piece, node.func)
+            jitted = jitted or decorates_jitted(observed, piece, node.func)
             if jitted or (outermost and name.startswith(("jax.numpy.", "jax.lax."))):
                 return node
             if own is not None and _gives_arrays(observed, own) and not _waiting_inside(observed, own):
@@ -153,9 +208,11 @@ def _is_wait(observed: Observed, piece: Ran, node: ast.AST) -> bool:
     return False
 
 
-def _cause(piece: Ran, reading: ast.stmt, working: ast.stmt, work: ast.Call) -> Cause:
+def _cause(piece: Ran, reading: ast.stmt | ast.expr, working: ast.stmt, work: ast.Call) -> Cause:
     shown = " ".join(piece.text(work).split())
-    fix = text(call("jax.block_until_ready", working.value)) if isinstance(working, ast.Assign) else ""
+    done = working.value if isinstance(working, ast.Assign | ast.Expr) else None
+    done = done if isinstance(working, ast.Assign) or done is work else None
+    fix = text(_waiting(done)) if done is not None else ""
     return Cause(
         title=f"the clock is read before `{shown}` is done",
         explanation="The call returns as soon as the work is queued, on the CPU too; what is timed is the queueing. "
@@ -163,5 +220,5 @@ def _cause(piece: Ran, reading: ast.stmt, working: ast.stmt, work: ast.Call) -> 
         span=piece.span_of(reading),
         evidence=(Evidence(f"queued here: {shown}", piece.span_of(work)),),
         fix=fix,
-        replaces=piece.span_of(working.value) if isinstance(working, ast.Assign) else None,
+        replaces=piece.span_of(done) if done is not None else None,
     )

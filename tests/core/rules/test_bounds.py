@@ -77,7 +77,47 @@ def test_windows_and_branches_beyond_the_end_are_found():
     assert "branch number 7 for 3 branches" in cell.report.findings[2].title
 
 
+LOOKED_UP = [
+    (
+        "@jax.jit\ndef nll(logits, y):\n    logp = jax.nn.log_softmax(logits)\n"
+        "    return -jnp.take_along_axis(logp, y[:, None], axis=1).mean()\n"
+        "labels = jnp.array([0, 3])\nout = nll(jnp.zeros((2, 3)), labels)",
+        "jnp.take_along_axis(logp, y[:, None], axis=1)",
+    ),
+    ("ids = jnp.array([0, 2])\nout = jax.ops.segment_sum(jnp.ones(2), ids, num_segments=2)", "jax.ops.segment_sum"),
+    ("y = jnp.array([1, 2, 3])\nout = jax.nn.one_hot(y, 3)", "jax.nn.one_hot(y, 3)"),
+    (
+        "import optax\nlogits = jnp.zeros((2, 3))\ny = jnp.array([1, 3])\n"
+        "out = optax.softmax_cross_entropy_with_integer_labels(logits, y)",
+        "optax.softmax_cross_entropy_with_integer_labels(logits, y)",
+    ),
+    (
+        "from flax import nnx\nembed = nnx.Embed(num_embeddings=4, features=2, rngs=nnx.Rngs(0))\n"
+        "out = embed(jnp.array([1, 4]))",
+        "embed(jnp.array([1, 4]))",
+    ),
+    (
+        "class Table:\n    def __init__(self): self.rows = jnp.zeros(3)\n    def write(self, i, v):\n"
+        "        self.rows = self.rows.at[i].set(v)\nt = Table()\nfor i in range(4):\n    t.write(i, 1.0)",
+        "self.rows.at[i].set(v)",
+    ),
+    (
+        "@jax.jit\ndef pick(t, i):\n    return t[i]\nt = jnp.arange(3.0)\nout = pick(t, 1), pick(t, 3)",
+        "t[i]",
+    ),
+    ("ks = jax.random.split(jax.random.PRNGKey(0), 2)\nout = [jax.random.normal(ks[i]) for i in range(3)]", "ks[i]"),
+]
+
+
+@pytest.mark.parametrize(("body", "marked"), LOOKED_UP)
+def test_numbers_of_classes_segments_and_rows_beyond_the_end_are_found(body: str, marked: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["index-out-of-range"]
+    assert cell.marked("index-out-of-range").startswith(marked)
+
+
 INSIDE = [
+    "y = jnp.array([-1, 2])\nout = jax.nn.one_hot(y, 3), jax.ops.segment_sum(jnp.ones(2), y, num_segments=3)",
     "x = jnp.arange(5)\nout = x[4], x[-5], x[2:9], x[jnp.array([0, 4])], x[...], x[None, 2]",
     "x = jnp.arange(5)\nfor i in range(5):\n    if i < 4:\n        y = x[i + 1]",
     "x = jnp.arange(5)\nfor i in range(9):\n    if i == 5:\n        break\n    y = x[i]",

@@ -48,6 +48,24 @@ def test_no_traced_draw_is_offered_where_python_decides():
     assert watched(IMPORTS + body).found("frozen-random").fix == ""
 
 
+NAMED = [
+    ("np.random.normal(scale=0.1, size=x.shape)", "0.1 * jax.random.normal(key, x.shape)"),
+    ("np.random.normal(3.0)", "3.0 + 1.0 * jax.random.normal(key)"),
+    ("np.random.uniform(low=-1.0, size=2)", "jax.random.uniform(key, 2, minval=-1.0, maxval=1.0)"),
+    ("random.gauss(mu=1.0, sigma=2.0)", "1.0 + 2.0 * jax.random.normal(key)"),
+    ("np.random.exponential(scale=2.0)", ""),
+]
+
+
+def test_what_is_given_by_name_stays_in_the_draw_that_takes_its_place():
+    bodies = [f"@jax.jit\ndef f{n}(x):\n    return x + {draw}\nf{n}(1.0)\n" for n, (draw, _) in enumerate(NAMED)]
+    bodies = [body.replace("1.0)\n", "jnp.ones(2))\n") for body in bodies]
+    found = watched(IMPORTS + "".join(bodies)).report.findings
+    assert [
+        twin in each.fix and bool(twin) == bool(each.fix) for each, (_, twin) in zip(found, NAMED, strict=True)
+    ] == [True] * len(NAMED)
+
+
 READS = [
     ("@jax.jit\ndef f(x):\n    return x + time.time()\nout = f(1.0)", "time.time()", "now=0.5"),
     ("@jax.jit\ndef f(x):\n    return x * float(os.environ['HOME'] != '')\nout = f(1.0)", "os.environ['HOME']", ""),
@@ -86,6 +104,9 @@ def test_what_is_read_while_tracing_is_possibly_frozen(
 
 
 TOLD = [
+    "@jax.jit\ndef features(x):\n    rng = np.random.default_rng(0)\n    return x @ rng.normal(size=(3, 4))\n"
+    "out = features(jnp.ones(3))",
+    "@jax.jit\ndef table(x):\n    np.random.seed(1)\n    return x + np.random.rand(3)\nout = table(jnp.ones(3))",
     "@jax.jit\ndef f(x):\n    print('tracing at', time.time())\n    return x\nout = f(1.0)",
     "import logging\nlog = logging.getLogger('quiet')\n@jax.jit\ndef f(x):\n    began = time.perf_counter()\n"
     "    y = jnp.sin(x)\n    took = time.perf_counter() - began\n    log.info('traced in %s', took)\n    return y\n"

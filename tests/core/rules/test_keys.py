@@ -1,6 +1,7 @@
 """Random keys used twice, by functions of the user's too, or captured; and all the ways of using them once."""
 
 import jax
+import jax.numpy as jnp
 import pytest
 from failing_cells import failed
 from observed_cells import watched
@@ -223,14 +224,16 @@ CAPTURED = [
         "def rollout(key, x):\n    def step(x, _):\n        return x + jax.random.normal(key, x.shape), None\n"
         "    return jax.lax.scan(step, x, None, length=5)\nout = jax.jit(rollout)(jax.random.key(0), jnp.zeros(2))",
         "jax.random.normal(key, x.shape)",
-        "",
+        "def step(x, key):\n    return x + jax.random.normal(key, x.shape), None\n"
+        "return jax.lax.scan(step, x, jax.random.split(key, 5), length=5)",
     ),
     (
         "@jax.jit\ndef augment(key, images):\n"
         "    return jax.vmap(lambda x: x + jax.random.normal(key, x.shape))(images)\n"
         "out = augment(jax.random.key(0), jnp.zeros((3, 4)))",
         "jax.random.normal(key, x.shape)",
-        "",
+        "return jax.vmap(lambda x, key: x + jax.random.normal(key, x.shape))"
+        "(images, jax.random.split(key, images.shape[0]))",
     ),
     (
         "@jax.jit\ndef noisy(x: jax.Array, scale: float = 0.1) -> jax.Array:\n    key = jax.random.PRNGKey(0)\n"
@@ -249,6 +252,46 @@ def test_a_key_that_every_run_shares_is_found_wherever_it_comes_from(body: str, 
     assert cell.found("key-captured").fix == fix
 
 
+FOR_EACH = [
+    (
+        "key = jax.random.key(0)\ndef body(c, x):\n    c = c + x * jax.random.normal(key)\n    return c, c\n"
+        "out = jax.lax.scan(body, 0.0, jnp.ones(3))[1]",
+        "",
+    ),
+    (
+        "xs, key = jnp.ones(3), jax.random.key(0)\ndef body(c, x):\n    c = c + x * jax.random.normal(key)\n"
+        "    return c, c\nout = jax.lax.scan(body, 0.0, xs)[1]",
+        "x, key = x_and_key",
+    ),
+    (
+        "def body(i, x):\n    return x.at[i].set(jax.random.normal(key))\nkey = jax.random.key(0)\n"
+        "out = jax.lax.fori_loop(0, 3, body, jnp.zeros(3))",
+        "jax.random.normal(jax.random.fold_in(key, i))",
+    ),
+    (
+        "from jax import random\ndef noise(key, images):\n    def one(image):\n"
+        "        return image + random.normal(key)\n    return jax.vmap(one)(images)\n"
+        "out = noise(random.key(0), jnp.zeros(3))",
+        "return jax.vmap(one)(images, random.split(key, images.shape[0]))",
+    ),
+    (
+        "key, x = jax.random.key(0), jnp.zeros(3)\nout = jax.jit(jax.vmap(lambda a: a + jax.random.normal(key)))(x)",
+        "(x, jax.random.split(key, len(x)))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix"), FOR_EACH)
+def test_each_pass_and_each_example_gets_a_key_of_its_own(body: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["key-captured"]
+    assert fix in cell.found("key-captured").fix
+    if fix:
+        fixed = cell.fixed("key-captured")
+        assert fixed.rules == []
+        assert len(set(jnp.diff(fixed.notebook.namespace["out"]).tolist())) == 2
+
+
 def test_the_captured_key_becomes_an_argument_after_defaults_too():
     cell = watched(IMPORTS + CAPTURED[4][0])
     fixed = cell.fixed("key-captured", "noisy(noisy(jnp.zeros(2)))", "noisy(jnp.zeros(2), key=jax.random.key(3))")
@@ -257,6 +300,9 @@ def test_the_captured_key_becomes_an_argument_after_defaults_too():
 
 
 ONCE = [
+    "def batches(x, key):\n    for _ in range(2):\n        order = jax.random.permutation(key, 3)\n"
+    "        (key,) = jax.random.split(key, 1)\n        yield x[order]\n"
+    "out = list(batches(jnp.ones(3), jax.random.key(0)))",
     "key = jax.random.key(0)\nkey, *subs = jax.random.split(key, 4)\na = [jax.random.normal(k) for k in subs]\n"
     "ks = iter(jax.random.split(key, 8))\nb = jax.random.normal(next(ks)) + jax.random.uniform(next(ks))",
     "keys = jax.random.split(jax.random.key(1), 6)\nout = []\nfor i in range(3):\n"

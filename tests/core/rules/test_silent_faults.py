@@ -324,25 +324,62 @@ UNROLLED = [
         "def layer(x, i):\n    y = jnp.sin(x) + i\n    return y * 0.5\n@jax.jit\ndef net(x):\n"
         "    for i in range(120):\n        x = layer(x, i)\n    return x\nout = net(jnp.ones(3))",
         "`for i in range(120):` became",
+        "x = jax.lax.fori_loop(0, 120, step, x)",
     ),
     (
         "@jax.jit\ndef power(x):\n    k = 0\n    while k < 150:\n        x = jnp.sin(x) * 2.0\n        x = x / 3.0\n"
         "        k += 1\n    return x\nout = power(jnp.ones(3))",
         "`while k < 150:` became",
+        "",
     ),
     (
         "@jax.jit\ndef features(x):\n    return jnp.stack([jnp.sin(x * k) + jnp.cos(x * k) for k in range(100)])\n"
         "out = features(jnp.ones(3))",
         "`[jnp.sin(x * k) + jnp.cos(x * k) for k in range(100)]` became",
+        "jax.vmap(lambda k: jnp.sin(x * k) + jnp.cos(x * k))(jnp.arange(100))",
+    ),
+    (
+        "class Spring:\n    k = 2.0\n    def run(self, x):\n        v, path = jnp.zeros(2), []\n"
+        "        path = []\n        for i in range(80):\n            v = v - 0.01 * self.k * x / (i + 1)\n"
+        "            x = x + v * 0.01\n            path.append(x)\n        return jnp.stack(path)\n"
+        "out = jax.jit(Spring().run)(jnp.ones(2))",
+        "`for i in range(80):` became",
+        "",
+    ),
+    (
+        "@jax.jit\ndef rnn(w, xs):\n    h = jnp.zeros(2)\n    hs = []\n"
+        "    for x in xs:\n        z = jnp.sin(w @ h + x)\n"
+        "        h = z * 0.5 + h / 2.0\n        hs.append(h)\n    return jnp.stack(hs)\n"
+        "out = rnn(jnp.eye(2), jnp.ones((50, 2)))",
+        "`for x in xs:` became",
+        "h, hs = jax.lax.scan(step, h, xs)",
+    ),
+    (
+        "@jax.jit\ndef pairs(x):\n    s = 0.0\n    for i in range(9):\n        for j in range(9):\n"
+        "            s = s + jnp.exp(x[i] - x[j])\n    return s\nout = pairs(jnp.zeros(9))",
+        "`for i in range(9):` became",
+        "",
+    ),
+    (
+        "names = ['a', 'b']\n@jax.jit\ndef named(p, x):\n    for i in range(100):\n"
+        "        x = jnp.sin(x) * p[names[i % 2]] + 1.0\n    return x\nout = named({'a': 1.0, 'b': 2.0}, jnp.ones(2))",
+        "`for i in range(100):` became",
+        "",
     ),
 ]
 
 
-@pytest.mark.parametrize(("body", "title"), UNROLLED)
-def test_loops_of_every_kind_are_unrolled_and_count_what_they_call(body: str, title: str):
+@pytest.mark.parametrize(("body", "title", "fix"), UNROLLED)
+def test_loops_of_every_kind_are_unrolled_and_count_what_they_call(body: str, title: str, fix: str):
     cell = watched(IMPORTS + body)
     assert cell.rules == ["loop-unrolled"]
-    assert cell.found("loop-unrolled").title.startswith(title)
+    found = cell.found("loop-unrolled")
+    assert found.title.startswith(title)
+    assert found.fix.endswith(fix) if fix else not found.fix
+    if fix:
+        fixed = cell.fixed("loop-unrolled")
+        assert fixed.rules == []
+        assert jnp.allclose(fixed.notebook.namespace["out"], cell.notebook.namespace["out"], atol=1e-5)
 
 
 def test_a_big_constant_is_named_by_size():

@@ -33,6 +33,34 @@ EARLY = [
         "t0 = time.time()\ny = jnp.linalg.inv(x + jnp.eye(99))\nprint('took', time.time() - t0)",
         "jnp.linalg.inv(x + jnp.eye(99))",
     ),
+    (
+        "from contextlib import contextmanager\n@contextmanager\ndef timer(name):\n    start = perf_counter()\n"
+        "    yield\n    print(name, perf_counter() - start)\nf = jax.jit(lambda a: a @ a)\nx = jnp.ones((9, 9))\n"
+        "with timer('square'):\n    y = f(x)",
+        "f(x)",
+    ),
+    (
+        "class Timer:\n    def __enter__(self):\n        self.start = time.time()\n        return self\n"
+        "    def __exit__(self, *error):\n        self.took = time.time() - self.start\n"
+        "f = jax.jit(lambda a: a @ a)\nx = jnp.ones((9, 9))\nwith Timer() as t:\n    f(x)",
+        "f(x)",
+    ),
+    (
+        "def timed(f):\n    def run(*args):\n        start = time.time()\n        out = f(*args)\n"
+        "        print(time.time() - start)\n        return out\n    return run\n"
+        "@timed\n@jax.jit\ndef square(a):\n    return a @ a\nout = square(jnp.ones((9, 9)))",
+        "f(*args)",
+    ),
+    (
+        "import timeit\nf = jax.jit(lambda a: a @ a)\nx = jnp.ones((9, 9))\n"
+        "took = timeit.timeit(lambda: f(x), number=2)",
+        "f(x)",
+    ),
+    (
+        "import timeit\nf = jax.jit(lambda a: a @ a)\nx = jnp.ones((9, 9))\n"
+        "took = timeit.timeit('f(x)', globals=globals(), number=2)",
+        "f(x)",
+    ),
 ]
 
 
@@ -56,6 +84,11 @@ def test_a_clock_that_is_read_before_the_work_is_done_is_found(body: str, queued
         "f = jax.jit(lambda a: a.sum())\nx = jnp.ones((9, 9))\ny = f(x)\nt = time.time()\ntook = time.time() - t",
         "f = jax.jit(lambda a: a.sum())\ndef run(x):\n    return jax.block_until_ready(f(x))\nt = time.time()\n"
         "y = run(jnp.ones(3))\ntook = time.time() - t",
+        "import timeit\nfrom contextlib import contextmanager\n@contextmanager\ndef timer():\n    t = time.time()\n"
+        "    yield\n    print(time.time() - t)\n@contextmanager\ndef quiet():\n    yield\n"
+        "f = jax.jit(lambda a: a.sum())\n"
+        "x = jnp.ones(9)\nwith timer():\n    print(float(f(x)))\nwith quiet():\n    y = f(x)\n"
+        "took = timeit.timeit(lambda: f(x).block_until_ready(), number=2)",
         "t = time.time()\nlowered = jax.jit(lambda a: a + 1).lower(jnp.ones(3))\ncompiled = lowered.compile()\n"
         "took = time.time() - t",
     ],
