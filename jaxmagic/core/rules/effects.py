@@ -1,11 +1,12 @@
 """What a compiled function does besides computing: counts, lists and attributes that its program leaves alone."""
 
+import ast
 from collections.abc import Iterator
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.once import Effect, effects, reads
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.records import Evidence
 
 
@@ -36,4 +37,20 @@ def _cause(effect: Effect) -> Cause:
         evidence=tuple(
             Evidence("traced by this call", trace.span) for trace in one.traces[:3] if trace.span is not None
         ),
+        fix=_each_time(effect),
+        replaces=piece.span_of(effect.statement),
     )
+
+
+def _each_time(effect: Effect) -> str:
+    """The statement as a callback, which the program runs; empty for a variable, which no expression can bind."""
+    match effect.statement:
+        case ast.Expr(value=ast.Call() as call):
+            change = call
+        case ast.AugAssign(target=ast.Attribute(value=owner, attr=name) as target, op=op, value=value):
+            new = ast.BinOp(copied(target), op, value)
+            new.left.ctx = ast.Load()
+            change = ast.Call(ast.Name("setattr", ast.Load()), [owner, ast.Constant(name), new], [])
+        case _:
+            return ""
+    return f"jax.debug.callback(lambda: {text(change)})"

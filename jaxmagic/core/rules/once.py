@@ -14,6 +14,8 @@ from jaxmagic.core.source.nodes import path_to
 from jaxmagic.records import Compiled
 
 _MUTATORS = ("append", "extend", "add", "insert", "update", "pop", "remove", "clear", "appendleft", "setdefault")
+_MUTATORS += ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
+_LOOPS = ("scan", "while", "fori_loop")
 _MAKING = ("__init__", "__post_init__", "setup")
 
 

@@ -9,6 +9,7 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.source import spans as source
 from jaxmagic.records import Change, Compiled, Evidence, Span, Trace
 
+_CHOSEN = {"shape", "dtype", "structure", "static value"}
 MANY = 3
 """Traces of one definition in one cell that are worth a finding."""
 
@@ -73,11 +74,20 @@ def retraced(observed: Observed) -> Iterator[Cause]:
     """Every new shape, dtype, weak type, structure or static value of an argument, another spelling of the same call
     and some configuration options make a new entry in the cache. Two entries are normal, many are not.
 
-    Sure: of the traces and of what changed. Reported from three traces on.
+    Sure: of the traces and of what changed. Reported from three traces on, unless each was made by a call of its own
+    with another shape, dtype, structure or static value, as where a function is tried out.
     """
     for one, changed in _changed(observed):
-        if len(changed) + 1 >= MANY:
+        if len(changed) + 1 >= MANY and not _is_meant(one, changed):
             yield _again(one, changed)
+
+
+def _is_meant(one: Compiled, changed: list[Trace]) -> bool:
+    """Whether each call of the code has its own kind of argument, as one writes them down to try a function."""
+    kinds = [{change.what for change in trace.reason.changes} for trace in changed]
+    sites = Counter(trace.span for trace in _fresh(one))
+    meant = all(kind & _CHOSEN and kind <= _CHOSEN | {"weak type"} for kind in kinds)
+    return meant and None not in sites and max(sites.values()) == 1
 
 
 @on_cell("weak-type-retrace", "note", "a function is traced a second time for a weak type alone")

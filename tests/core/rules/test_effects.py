@@ -1,5 +1,6 @@
 """Counters, lists and attributes that a compiled function changes while it is traced, and not when its program runs."""
 
+import jax
 import pytest
 from observed_cells import watched
 
@@ -28,6 +29,11 @@ ONCE = [
         "step = Trainer().make()\nout = step(step(jnp.ones(2)))",
         "`self.log['last'] = 'step'` ran once, though `step` was called 2 times",
     ),
+    (
+        "import io\nfile = io.StringIO()\n@jax.jit\ndef step(w):\n    file.write('step')\n    return w * 0.9\n"
+        "out = step(step(jnp.ones(2)))",
+        "`file.write('step')` ran once, though `step` was called 2 times",
+    ),
 ]
 
 
@@ -37,6 +43,21 @@ def test_an_effect_that_the_program_does_not_repeat_is_a_note(body: str, title: 
     assert cell.rules == ["effect-once"]
     assert cell.found("effect-once").title == title
     assert cell.found("effect-once").severity == "note"
+    if cell.found("effect-once").fix:
+        fixed = cell.fixed("effect-once")
+        assert fixed.rules == []
+        assert fixed.report.failure is None
+
+
+def test_a_callback_does_it_at_every_call():
+    cell = watched(IMPORTS + ONCE[1][0])
+    cell = cell.fixed("effect-once", "out = [", "jax.effects_barrier()\nout = [")
+    jax.effects_barrier()
+    assert len(cell.notebook.namespace["seen"]) == 3
+    cell = watched(IMPORTS + ONCE[2][0]).fixed("effect-once")
+    jax.effects_barrier()
+    assert cell.notebook.namespace["e"].n == 4
+    assert watched(IMPORTS + ONCE[4][0]).found("effect-once").fix == "jax.debug.callback(lambda: file.write('step'))"
 
 
 OWN = [

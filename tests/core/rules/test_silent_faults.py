@@ -298,6 +298,11 @@ def test_two_shapes_are_normal_and_many_are_slow():
     assert watched(body.format(6)).rules == ["retraced"]
 
 
+def test_calls_that_each_have_their_own_kind_of_argument_are_no_storm():
+    body = IMPORTS + "@jax.jit\ndef f(x, mask=None):\n    return x if mask is None else x * mask\n"
+    assert watched(body + "f(jnp.ones(2))\nf(jnp.ones((2, 2)))\nf(jnp.ones(2), jnp.ones(2))\nf(1)").rules == []
+
+
 def test_an_unrolled_loop_is_counted_by_its_lines():
     cell = watched(
         IMPORTS + "@jax.jit\ndef sim(x):\n    for i in range(200):\n"
