@@ -49,7 +49,6 @@ def _each_time(effect: Effect) -> str:
             change = call
         case ast.AugAssign(target=ast.Attribute(value=owner, attr=name) as target, op=op, value=value):
             new = ast.BinOp(copied(target), op, value)
-            new.left.ctx = ast.Load()
             change = ast.Call(ast.Name("setattr", ast.Load()), [owner, ast.Constant(name), new], [])
         case _:
             return ""

@@ -36,7 +36,9 @@ def _manager(observed: Observed, piece: Ran, function: ast.expr) -> Iterator[Ran
         yield found
     elif isinstance(function, ast.Name):
         kind = observed.namespace.get(function.id)
-        for name in ("__enter__", "__exit__") if isinstance(kind, type) else ():
+        if not isinstance(kind, type):
+            return
+        for name in ("__enter__", "__exit__"):
             method = function_of(class_attribute(kind, name), name)
             yield from [method] if method is not None else []
 
