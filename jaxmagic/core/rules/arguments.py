@@ -82,6 +82,8 @@ def non_array_argument(failing: Failing) -> Cause | None:
     )
     if match is None:
         return None
+    if isinstance(failing.node, ast.Call) and _of_jax(failing.scope.get(failing.node.func)):
+        return None  # an operation of JAX's own, whose parameters are no settings of the user's
     kind, path = match[1].rpartition(".")[2], match[2]
     name = re.split(r"[.\[]", path)[0]
     function = _jitted(failing)
@@ -111,6 +113,11 @@ def non_array_argument(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=replaces,
     )
+
+
+def _of_jax(function: object) -> bool:
+    module = getattr(function, "__module__", "")
+    return isinstance(module, str) and module.partition(".")[0] == "jax"
 
 
 def _container(failing: Failing, given: ast.expr | None, kind: str) -> tuple[str, ast.ClassDef] | None:

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import math
 import re
 from collections.abc import Iterator
 
@@ -10,8 +11,8 @@ import jax
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import made_from
-from jaxmagic.core.rules.rewrite import alias, call, copied, text
-from jaxmagic.core.rules.shardings import mapped_function
+from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, text
+from jaxmagic.core.rules.shardings import axes_in_words, mapped_function
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import name_called
@@ -274,3 +275,41 @@ def _reduction(value: ast.expr | None) -> str:
         case ast.BinOp(op=ast.MatMult()):
             return "psum"
     return ""
+
+
+_DEVICES = re.compile(r"Number of devices (\d+) must be >= the product of mesh_shape \(([\d, ]*)\)")
+_NAMES = re.compile(r"got devices\.ndim == (\d+) and len\(axis_names\) == (\d+)")
+
+
+@on_error("mesh-size", "a mesh of more devices than there are, or with another number of names than axes")
+def mesh_size(failing: Failing) -> Cause | None:
+    """A mesh arranges the devices that there are along axes with names. A machine with one CPU shows as many devices
+    as XLA is told of before JAX first looks: `XLA_FLAGS=--xla_force_host_platform_device_count=8`.
+
+    Sure: JAX counted them.
+    """
+    names = _NAMES.search(failing.message)
+    if names is not None:
+        return Cause(
+            title=f"the mesh has {axes_in_words(int(names[1]))} and {names[2]} name{'s' * (names[2] != '1')}",
+            explanation="Each axis of a mesh has one name. `jax.make_mesh((2, 4), ('data', 'model'))` arranges the "
+            "devices along two.",
+            evidence=(Evidence(f"devices: {axes_in_words(int(names[1]))}, names: {names[2]}", failing.span),),
+        )
+    match = _DEVICES.search(failing.message)
+    if match is None:
+        return None
+    there, sizes = int(match[1]), [int(size) for size in re.findall(r"\d+", match[2])]
+    node, fix = failing.node, ""
+    if len(sizes) == 1 and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Tuple):
+        count = ast.Tuple([call(f"{alias(failing.scope, 'jax')}.device_count")])
+        fix = text(replaced(node, node.args[0], count))
+    return Cause(
+        title=f"a mesh of {math.prod(sizes)} devices, and there {'are' if there > 1 else 'is'} {there}",
+        explanation=f"`jax.devices()` has {there}. On a CPU, the environment variable "
+        f"`XLA_FLAGS=--xla_force_host_platform_device_count={math.prod(sizes)}`, set before JAX is first used, makes "
+        "more of them.",
+        evidence=(Evidence(f"jax.device_count() is {there}"),),
+        fix=fix,
+        replaces=failing.span,
+    )

@@ -112,6 +112,7 @@ def operand_not_array(failing: Failing) -> Cause | None:
     """
     pair = failing.says(r"unsupported operand type\(s\) for (\S+): '(?:[\w.]*\.)?(\w+)' and '(?:[\w.]*\.)?(\w+)'")
     given = failing.says(r"requires ndarray or scalar arguments, got <class '(?:[\w.]*\.)?(\w+)'> at position (\d+)")
+    given = given or failing.says(r"^Error interpreting argument to <function \w+ at \S+> as an abstract array")
     listed = failing.says(r"Using a non-tuple sequence for multidimensional indexing is not allowed")
     node = failing.node
     if not isinstance(node, ast.expr) or not (pair or given or listed):

@@ -2,7 +2,6 @@
 
 import ast
 import itertools
-import math
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -181,7 +180,7 @@ def sharding_misfit(failing: Failing) -> Cause | None:
     for pattern in (_IN_RANK, _OUT_RANK, _RANK):
         if (match := pattern.search(failing.message)) is not None:
             return _outputs(failing, match) if pattern is _OUT_RANK else _too_long(failing, match.groupdict())
-    return _counted(failing)
+    return _counted(failing) or _exchanged(failing)
 
 
 def _uneven(failing: Failing, said: dict[str, str]) -> Cause:
@@ -191,13 +190,13 @@ def _uneven(failing: Failing, said: dict[str, str]) -> Cause:
     name = f"`{found.name}`" if found else f"argument `{said['name']}`" if said.get("name") else "an array"
     aval = (found.aval if found else None) or shape
     below, above = size // devices * devices, -(-size // devices) * devices
-    sizes = f"{below} or {above}" if below else f"{above}"
+    sizes = f"{below} and {above} can" if below else f"{above} can"
     mesh = f"mesh axis {said['mesh']}" if said.get("mesh") else "the mesh"
     return Cause(
         title=f"axis {said['axis']} of {name} has size {size}, which can't be cut into {devices} equal parts",
-        explanation=f"The spec lays that axis over {mesh}, {devices} parts of the same size. Sizes near by that can be "
-        f"cut so are {sizes}: pad or crop the array, leave the axis whole (None in its place of the spec), or use "
-        "another number of devices.",
+        explanation=f"The spec lays that axis over {mesh}, {devices} parts of the same size; {sizes} be cut "
+        "so. Pad or crop the array, leave the axis whole (None in its place of the spec), or use another number of "
+        "devices.",
         evidence=(Evidence(f"{name.strip('`')}: {aval}", failing.site.span_of(found.node) if found else failing.span),),
     )
 
@@ -230,7 +229,7 @@ def _too_long(failing: Failing, said: dict[str, str]) -> Cause:
     left = _shorter(said["spec"], rank)
     fix, replaces = _respelled(failing, said["spec"], left) if left is not None else ("", None)
     return Cause(
-        title=f"`{spec}` has {_entry_count(len(_entries(said['spec'])))}, and {name} has {_axes(rank)}",
+        title=f"`{spec}` has {_entry_count(len(_entries(said['spec'])))}, and {name} has {axes_in_words(rank)}",
         explanation="A spec has an entry for each axis of the array, from the first on: the mesh axis that it is cut "
         "along, or None. It may have fewer, but not more.",
         evidence=(Evidence(f"{name.strip('`')}: {kind}", failing.site.span_of(found.node) if found else failing.span),)
@@ -245,7 +244,7 @@ def _entry_count(count: int) -> str:
     return "one entry" if count == 1 else f"{count} entries"
 
 
-def _axes(rank: int) -> str:
+def axes_in_words(rank: int) -> str:
     return {0: "no axes", 1: "one axis"}.get(rank, f"{rank} axes")
 
 
@@ -302,7 +301,7 @@ def _outputs(failing: Failing, match: re.Match[str]) -> Cause:
     )
     return Cause(
         title=f"`out_specs{path}` is `{spec}`, and `{match['name']}` returns {short_type(_plain(match['type']))}, "
-        f"with {_axes(rank)}",
+        f"with {axes_in_words(rank)}",
         explanation=f"`out_specs` joins what the devices return along axes that the result has.{way}",
         span=replaces,
         evidence=(Evidence("called here", failing.span),),
@@ -343,6 +342,31 @@ def _counted(failing: Failing) -> Cause | None:
     )
 
 
+_EXCHANGED = re.compile(
+    r"all_to_all requires the size of the mapped axis axis_name to equal x\.shape\[split_axis\], but they are (\d+) "
+    r"and (\d+)|"
+    r"reduce_scatter operand scatter dimension size (?P<size>\d+) must be divisible by shard_count (?P<parts>\d+)"
+)
+
+
+def _exchanged(failing: Failing) -> Cause | None:
+    """A collective that gives each device a piece of every other device's part."""
+    match = _EXCHANGED.search(failing.message)
+    arrays = [each for each in given(failing) if each.aval is not None and each.aval.shape]
+    if match is None or not arrays or not isinstance(failing.node, ast.Call):
+        return None
+    devices, size = (match["parts"], match["size"]) if match["size"] else (match[1], match[2])
+    tiled = match["size"] is None and not any(word.arg == "tiled" for word in failing.node.keywords)
+    way = f" With `tiled=True` a multiple of {devices} will do." if tiled else ""
+    return Cause(
+        title=f"`{arrays[0].name}` has size {size} on each device, and is to be cut into {devices} parts",
+        explanation=f"The collective gives each of {devices} devices a piece of this one's part of the array.{way}",
+        evidence=(
+            Evidence(f"{arrays[0].name}: {arrays[0].aval} on each device", failing.site.span_of(arrays[0].node)),
+        ),
+    )
+
+
 def _of_pmap(failing: Failing) -> bool:
     return any(frame.f_globals.get("__name__", "").endswith("pmap") for frame in failing.machinery)
 
@@ -375,7 +399,7 @@ def _pmapped(failing: Failing) -> Cause | None:
         title=title,
         explanation=f"`pmap` runs the function once on each device, for one index of axis 0.{way} `jax.jit` of an "
         "array that is sharded with `device_put` cuts any multiple of the number of devices.",
-        evidence=failing.evidence(*dict.fromkeys(each.node for each in arrays)),
+        evidence=tuple(Evidence(f"{each.name}: {each.aval}", failing.site.span_of(each.node)) for each in arrays[:8]),
     )
 
 
@@ -418,41 +442,3 @@ def sharding_ambiguous(failing: Failing) -> Cause | None:
 
 def _full(each: Given) -> tuple[int | str, ...]:
     return each.aval.shape if each.aval is not None else ()
-
-
-_DEVICES = re.compile(r"Number of devices (\d+) must be >= the product of mesh_shape \(([\d, ]*)\)")
-_NAMES = re.compile(r"got devices\.ndim == (\d+) and len\(axis_names\) == (\d+)")
-
-
-@on_error("mesh-size", "a mesh of more devices than there are, or with another number of names than axes")
-def mesh_size(failing: Failing) -> Cause | None:
-    """A mesh arranges the devices that there are along axes with names. A machine with one CPU shows as many devices
-    as XLA is told of before JAX first looks: `XLA_FLAGS=--xla_force_host_platform_device_count=8`.
-
-    Sure: JAX counted them.
-    """
-    names = _NAMES.search(failing.message)
-    if names is not None:
-        return Cause(
-            title=f"the mesh has {_axes(int(names[1]))} and {names[2]} name{'s' * (names[2] != '1')}",
-            explanation="Each axis of a mesh has one name. `jax.make_mesh((2, 4), ('data', 'model'))` arranges the "
-            "devices along two.",
-            evidence=(Evidence(f"devices: {_axes(int(names[1]))}, names: {names[2]}", failing.span),),
-        )
-    match = _DEVICES.search(failing.message)
-    if match is None:
-        return None
-    there, sizes = int(match[1]), [int(size) for size in re.findall(r"\d+", match[2])]
-    node, fix = failing.node, ""
-    if len(sizes) == 1 and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Tuple):
-        count = ast.Tuple([call(f"{alias(failing.scope, 'jax')}.device_count")])
-        fix = text(replaced(node, node.args[0], count))
-    return Cause(
-        title=f"a mesh of {math.prod(sizes)} devices, and there {'are' if there > 1 else 'is'} {there}",
-        explanation=f"`jax.devices()` has {there}. On a CPU, the environment variable "
-        f"`XLA_FLAGS=--xla_force_host_platform_device_count={math.prod(sizes)}`, set before JAX is first used, makes "
-        "more of them.",
-        evidence=(Evidence(f"jax.device_count() is {there}"),),
-        fix=fix,
-        replaces=failing.span,
-    )

@@ -261,6 +261,7 @@ def test_what_is_wrong_is_said_and_mended(rule: str, cells: list[str], said: str
 
 
 TOLD = [
+    ("operand-not-array", ["jnp.add('a', jnp.ones(3))"], "`'a'` is a str, where an array is needed", "jnp.add("),
     (
         "custom-rule-result",
         [

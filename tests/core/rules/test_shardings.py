@@ -189,7 +189,7 @@ TOLD = {
             "jax.device_put(batch, NamedSharding(mesh, P('x')))",
         ],
         "sharding-misfit",
-        ("axis 0 of `batch['label']` has size 6", "into 4 equal parts", "4 or 8"),
+        ("axis 0 of `batch['label']` has size 6", "into 4 equal parts", "4 and 8 can"),
     ),
     "an argument that does not divide": (
         ["f = jax.jit(over_x(lambda a: a * 2))", "f(jnp.ones((7, 2)))"],
@@ -239,6 +239,11 @@ TOLD = {
         ["jax.make_mesh((2, 2), ('x',))"],
         "mesh-size",
         ("the mesh has 2 axes and 1 name",),
+    ),
+    "an exchange of parts that are too small": (
+        ["def f(x):\n    return jax.lax.all_to_all(x, 'x', 0, 0)", "over_x(f)(xs)"],
+        "sharding-misfit",
+        ("`x` has size 2 on each device, and is to be cut into 4 parts", "tiled=True"),
     ),
     "a collective under jit alone": (
         ["@jax.jit\ndef f(x):\n    return jax.lax.psum(x, 'batch')", "f(xs)"],
