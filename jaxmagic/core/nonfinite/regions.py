@@ -8,12 +8,18 @@ from typing import Any, Literal
 from jaxmagic.core import jax_internals
 from jaxmagic.core.programs.parameters import CALLS, is_jaxpr, opened
 
-MOST_STEPS = 5_000
+MOST_STEPS = 20_000
 
 _CALLS = (*CALLS, "jit", "pjit", "custom_vjp_call_jaxpr", "custom_lin")
 """Primitives whose operands are those of the first jaxpr in their parameters."""
 
 _SKIPPED = ("jaxmagic_tap", "debug_callback", "debug_print")
+SAME = ("pvary", "pcast")
+"""Change what a type says of the axes of a mesh, and no value."""
+
+_NAMED = frozenset(("axes", "axis_name"))
+"""Parameters in which an operation may name axes of a mesh; a reduction has numbers there."""
+
 _HOST = ("pure_callback", "io_callback", "jaxmagic_exchange", "ffi_call", "python_callback")
 
 
@@ -122,11 +128,24 @@ class _Reader:
         elif name == "cond":
             step.kind, inner = "cond", list(equation.params["branches"])
         else:
-            inner = [value for value in equation.params.values() if is_jaxpr(value)] if name in _CALLS else []
+            whole = name in _CALLS or (name == "shard_map" and _is_on_one_device(equation))
+            inner = [value for value in equation.params.values() if is_jaxpr(value)] if whole else []
             fits = len(inner) == 1 and len(opened(inner[0]).invars) == len(equation.invars)
             step.kind, inner = ("call", inner) if fits else ("leaf", [])
         step.regions = [self.region(closed, step) for closed in inner]
         return step
+
+
+def _is_on_one_device(equation: Any) -> bool:
+    """Whether the only shard of a `shard_map` is the whole array, and its body speaks to no other."""
+    passed = (*_SKIPPED, *SAME)
+    inside = [inner for inner in opened(equation.params["jaxpr"]).eqns if inner.primitive.name not in passed]
+    return equation.params["mesh"].size == 1 and not any(_names_axes(inner) for inner in inside)
+
+
+def _names_axes(equation: Any) -> bool:
+    given = [equation.params[name] for name in _NAMED & equation.params.keys()]
+    return any(isinstance(axis, str) for axes in given for axis in (axes if isinstance(axes, tuple) else (axes,)))
 
 
 def loop_numbers(step: Step) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.nonfinite.arrays import Kind, kinds_of
-from jaxmagic.core.nonfinite.regions import Region, Step, loop_numbers
+from jaxmagic.core.nonfinite.regions import SAME, Region, Step, loop_numbers
 
 jax_internals.exclude_from_tracebacks(__file__)
 
@@ -72,6 +72,8 @@ class _Evaluation:
         }
         if step.kind in evaluators:
             return evaluators[step.kind](step, ins)
+        if step.name in SAME:
+            return ins, {}
         return jax_internals.bind(step.equation, ins), {}
 
     def _cond(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:

@@ -701,6 +701,20 @@ PROGRAMS = [
         ("turn epoch = 0, turn i = 2",),
         "jnp.sqrt(jnp.maximum(jnp.float32(1 - i), 1e-12))",
     ),
+    Program(
+        "devices",
+        (
+            "from jax.sharding import PartitionSpec as P\n"
+            "mesh = jax.sharding.Mesh(jax.devices()[:1], ('i',))\n"
+            "def part(x):\n    y = jnp.log(x)\n    return y + 1.0\n"
+            "f = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=P('i'), out_specs=P('i')))\n"
+            "out = f(jnp.array([-1.0, 1.0]))",
+        ),
+        "nan-made",
+        "jnp.log(x)",
+        ("the logarithm of -1 is NaN",),
+        "jnp.log(jnp.maximum(x, 1e-12))",
+    ),
     # -------------------------------------------------------------------------------- infinities
     Program(
         "infinity",
