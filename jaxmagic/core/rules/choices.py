@@ -1,6 +1,7 @@
 """cond and switch whose branches do not fit together, and predicates that are no scalar."""
 
 import ast
+import math
 import re
 
 from jaxmagic.core.failures.sites import Site
@@ -8,7 +9,7 @@ from jaxmagic.core.rules.calls import Fix, argument, made_varying, short_type, v
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_from, function_of
-from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.rewrite import alias, call, expression, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
@@ -25,7 +26,8 @@ def branch_type(failing: Failing) -> Cause | None:
     """All branches of `cond` and `switch` must return the same shapes and dtypes, since the program goes on with
     one result whichever was taken.
 
-    Sure: JAX compared the types. The fix casts the branch of the narrower dtype.
+    Sure: JAX compared the types. The fix casts the branch of the narrower dtype, or reshapes one that has as many
+    elements as the other.
     """
     match = _BRANCHES.search(failing.message)
     node = failing.node
@@ -39,7 +41,8 @@ def branch_type(failing: Failing) -> Cause | None:
         for branch, (words, kind) in zip(branches, pairs, strict=False)
         if branch is not None and branch.returned()
     )
-    fix, replaces = _same_dtype(failing, branches, match) if match["what"] == "dtypes" else ("", None)
+    same = {"dtypes": _same_dtype, "shapes": _same_shape}.get(match["what"])
+    fix, replaces = same(failing, branches, match) if same is not None else ("", None)
     if "manual" in match["what"]:
         fix, replaces = _varying(failing, branches, match)
     between = " and ".join(f"{words} {short_type(kind)}" for words, kind in pairs) or (
@@ -108,6 +111,24 @@ def _same_dtype(failing: Failing, branches: list[Function | None], match: re.Mat
     dtype = kinds[1 - narrow].lstrip("~").partition("[")[0]
     cast = call(f"{alias(failing.scope, 'jax.numpy')}.asarray", result, ast.Constant(dtype))
     return text(cast), branch.span_of(result)
+
+
+def _same_shape(failing: Failing, branches: list[Function | None], match: re.Match[str]) -> Fix:
+    """The second branch in the shape of the first, where both have as many elements."""
+    one, other = (_shape(match[name]) for name in ("one", "other"))
+    branch = branches[1] if len(branches) == 2 else None
+    if one is None or other is None or math.prod(one) != math.prod(other) or branch is None:
+        return "", None
+    if len(branch.returned()) != 1 or isinstance(branch.returned()[0], ast.Tuple | ast.List | ast.Dict):
+        return "", None
+    (result,) = branch.returned()
+    shape = expression(repr(one))
+    return text(call(f"{alias(failing.scope, 'jax.numpy')}.reshape", result, shape)), branch.span_of(result)
+
+
+def _shape(kind: str) -> tuple[int, ...] | None:
+    sizes = re.search(r"\[([\d,]*)\]", kind)
+    return tuple(int(size) for size in sizes[1].split(",") if size) if sizes else None
 
 
 def _rank(kind: str) -> tuple[int, int]:

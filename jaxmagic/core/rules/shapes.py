@@ -4,6 +4,7 @@ import ast
 import itertools
 import math
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -154,7 +155,10 @@ def broadcast_shapes(failing: Failing) -> Cause | None:
         return None
     if (place := _place(failing)) is not None:
         return place
+    if (plate := _plate(failing)) is not None:
+        return plate
     arrays = arrays_in(failing)
+    arrays = arrays if len(arrays) > 1 else []  # with one operand in sight, what JAX says tells more
     nodes = [part for part, _ in arrays]
     shapes = [aval.shape for _, aval in arrays] or _said(failing.message)
     axis = _clash(shapes)
@@ -170,6 +174,23 @@ def broadcast_shapes(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=failing.span,
     )
+
+
+def _plate(failing: Failing) -> Cause | None:
+    """A NumPyro site whose distribution does not fit the plate around it."""
+    for frame in reversed(failing.machinery):
+        plate: Any = frame.f_locals.get("self")
+        message = frame.f_locals.get("msg")
+        if type(plate).__name__ == "plate" and isinstance(message, dict) and message.get("type") == "sample":
+            shape = getattr(message["fn"], "batch_shape", ())
+            return Cause(
+                title=f"the plate `{plate.name}` has size {plate.size}, but the distribution of `{message['name']}` "
+                f"has batch shape {shape}",
+                explanation=f"Inside of the plate each axis of the batch stands for one plate, here axis {plate.dim}. "
+                "Give the plate the size of the data, or make further axes part of the event with `to_event`.",
+                evidence=shape_evidence(failing, [part for part, _ in arrays_in(failing)]),
+            )
+    return None
 
 
 def _place(failing: Failing) -> Cause | None:

@@ -84,6 +84,32 @@ def test_a_switch_with_a_branch_of_other_dtype():
     assert program.fixed().namespace["out"] == 2.0
 
 
+SHAPES = [
+    ("out = lax.cond(True, lambda x: jnp.zeros(1), lambda x: x.mean(), jnp.ones(3))", "jnp.reshape(x.mean(), (1,))", 1),
+    ("out = lax.switch(1, [lambda x: x, lambda x: x[None]], jnp.ones(3))", "jnp.reshape(x[None], (3,))", 3),
+    (
+        "class Policy:\n    def rest(self, x):\n        return x[0]\n    def act(self, x, go):\n"
+        "        return lax.cond(go, lambda x: x[:1], self.rest, x)\nout = jax.jit(Policy().act)(jnp.ones(3), True)",
+        "jnp.reshape(x[0], (1,))",
+        1,
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix", "size"), SHAPES)
+def test_a_branch_of_as_many_elements_is_reshaped(body: str, fix: str, size: int):
+    program = failed(IMPORTS + body)
+    assert program.finding.rule == "branch-type"
+    assert program.finding.fix == fix
+    assert program.fixed().namespace["out"].shape == (size,)
+
+
+def test_branches_of_other_sizes_get_no_fix():
+    program = failed(IMPORTS + "lax.cond(True, lambda x: x[:2], lambda x: x, jnp.ones(3))")
+    assert program.finding.rule == "branch-type"
+    assert not program.finding.fix
+
+
 def test_branches_of_other_structure():
     program = failed(IMPORTS + "lax.cond(True, lambda x: (x, x), lambda x: x, 1.0)")
     assert program.finding.rule == "branch-structure"

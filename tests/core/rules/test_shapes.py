@@ -250,3 +250,15 @@ def test_an_operand_of_another_kind_is_named_and_converted(rule: str, body: str,
 def test_a_parameter_that_is_none_is_said_to_be_missing():
     program = failed(IMPORTS + "def layer(x, bias=None):\n    return x + bias\njax.jit(layer)(jnp.ones(3))")
     assert program.finding.title == "`bias` is None, where an array is needed"
+
+
+def test_a_plate_of_another_size_than_its_distribution_is_named():
+    program = failed(
+        IMPORTS + "import numpyro, numpyro.distributions as dist\nfrom numpyro.handlers import seed\n"
+        "def model(x):\n    with numpyro.plate('rows', 4):\n"
+        "        return numpyro.sample('y', dist.Normal(x, 1.0), obs=x)",
+        "seed(model, 0)(jnp.ones(5))",
+    )
+    assert program.finding.rule == "broadcast-shapes"
+    assert program.finding.title == "the plate `rows` has size 4, but the distribution of `y` has batch shape (5,)"
+    assert program.marked == "numpyro.sample('y', dist.Normal(x, 1.0), obs=x)"
