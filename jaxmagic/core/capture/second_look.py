@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import jax
@@ -85,11 +86,13 @@ class Drift(NamedTuple):
     """One thing that is otherwise when the function is traced now."""
 
     what: str
-    """`constant`, `literal`, `operation`, `aval` or `structure`."""
+    """`constant`, `literal`, `parameter`, `operation`, `aval` or `structure`."""
     before: str
     after: str
     span: Span | None = None
     """Of the operation in the cached program."""
+    around: tuple[Span, ...] = ()
+    """The user's lines that led to the operation, in the cached program and in the new one, innermost first."""
 
 
 def drifts(cached: Any, now: Any, is_user: IsUser) -> tuple[Drift, ...]:
@@ -110,21 +113,29 @@ class _Comparison:
         self._stacks = stacks
 
     def constants(self, old: Any, new: Any) -> None:
-        for before, after in zip(getattr(old, "consts", ()), getattr(new, "consts", ()), strict=False):
+        pairs = zip(getattr(old, "consts", ()), getattr(new, "consts", ()), strict=False)
+        for place, (before, after) in enumerate(pairs):
             if not _same_array(before, after):
-                self.found.append(Drift("constant", _text(before), _text(after)))
+                used = [_user_of(opened(each), place) for each in (old, new)]
+                self._add("constant", _text(before), _text(after), used[0], used[1])
 
     def equations(self, old: Any, new: Any) -> list[tuple[Any, Any]]:
         """Compares two bodies equation by equation; returns the pairs of regions inside."""
-        if len(old.eqns) != len(new.eqns):
-            self.found.append(Drift("structure", f"{len(old.eqns)} operations", f"{len(new.eqns)} operations"))
-            return []
         inner = []
-        for before, after in zip(old.eqns, new.eqns, strict=True):
-            if before.primitive.name != after.primitive.name:
-                self._add("operation", before.primitive.name, after.primitive.name, before)
+        differs = len(old.eqns) != len(new.eqns)
+        pairs: Iterator[Any] = zip_longest(old.eqns, new.eqns)
+        for before, after in pairs:
+            other = _operation(before) != _operation(after)
+            if differs and (other or _avals(before) != _avals(after)):
+                counts = [f"{len(each.eqns)} operation{'s' * (len(each.eqns) != 1)}" for each in (old, new)]
+                self._add("structure", counts[0], counts[1], before, after)
+                return []
+            if other:
+                self._add("operation", before.primitive.name, after.primitive.name, before, after)
                 return inner
-            self._atoms(before, after)
+            if not differs:  # else they may only have moved
+                self._atoms(before, after)
+                self._parameters(before, after)
             regions = [each.jaxpr for each in inner_jaxprs("", before.params)]
             if regions:
                 inner += zip(regions, [each.jaxpr for each in inner_jaxprs("", after.params)], strict=False)
@@ -133,15 +144,45 @@ class _Comparison:
     def _atoms(self, before: Any, after: Any) -> None:
         for old, new in zip(before.invars, after.invars, strict=False):
             if isinstance(old, Literal) and isinstance(new, Literal) and not _same_array(old.val, new.val):
-                self._add("literal", _text(old.val), _text(new.val), before)
-        for old, new in zip(before.outvars, after.outvars, strict=False):
-            if old.aval is not new.aval and old.aval != new.aval and str(old.aval) != str(new.aval):
-                self._add("aval", str(old.aval), str(new.aval), before)
+                self._add("literal", _text(old.val), _text(new.val), before, after)
+        for old, new in zip(_avals(before), _avals(after), strict=False):
+            if old != new:
+                self._add("aval", old, new, before, after)
 
-    def _add(self, what: str, before: str, after: str, equation: Any) -> None:
-        index = self._stacks.index(equation.source_info.traceback, -1)
-        span = self._stacks.table.frames()[index].span if index >= 0 else None
-        self.found.append(Drift(what, before, after, span))
+    def _parameters(self, before: Any, after: Any) -> None:
+        """Numbers that an operation has without being an operand: the 2 of `x ** 2`, an axis, a number of passes."""
+        for name, old in before.params.items():
+            new = after.params.get(name, old)
+            if type(old) in (int, float, bool) and type(new) is type(old) and old != new and old == old:
+                self._add("parameter", str(old), str(new), before, after)
+
+    def _add(self, what: str, old: str, new: str, before: Any, after: Any) -> None:
+        """`before` and `after` are the equations, or None."""
+        around = [self._frames(each) for each in (before, after) if each is not None]
+        span = around[0][0] if before is not None and around[0] else None
+        self.found.append(Drift(what, old, new, span, tuple(dict.fromkeys(chain.from_iterable(around)))))
+
+    def _frames(self, equation: Any) -> list[Span]:
+        index, spans = self._stacks.index(equation.source_info.traceback, -1), []
+        while index >= 0:
+            frame = self._stacks.table.frames()[index]
+            spans.append(frame.span)
+            index = frame.parent
+        return spans
+
+
+def _operation(equation: Any) -> str:
+    return equation.primitive.name if equation is not None else ""
+
+
+def _avals(equation: Any) -> list[str]:
+    return [str(each.aval) for each in equation.outvars]
+
+
+def _user_of(jaxpr: Any, place: int) -> Any:
+    """The first equation that reads a constant."""
+    constant = jaxpr.constvars[place] if place < len(jaxpr.constvars) else None
+    return next((each for each in jaxpr.eqns if any(atom is constant for atom in each.invars)), None)
 
 
 def _same_array(old: Any, new: Any) -> bool:
@@ -164,4 +205,5 @@ def _is_key(value: Any) -> bool:
 def _text(value: Any) -> str:
     if np.size(value) > 8 or _is_key(value):
         return f"an array of shape {np.shape(value)}"
-    return np.array2string(np.asarray(value), separator=", ", precision=6)
+    array = np.asarray(value)
+    return np.array2string(array, separator=", ", precision=6) if array.ndim else str(array[()])

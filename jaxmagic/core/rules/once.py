@@ -13,8 +13,9 @@ from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.source.nodes import path_to
 from jaxmagic.records import Compiled
 
-_MUTATORS = ("append", "extend", "add", "insert", "update", "pop", "remove", "clear", "appendleft", "setdefault")
-_MUTATORS += ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
+MUTATORS = ("append", "extend", "add", "insert", "update", "pop", "remove", "clear", "appendleft", "setdefault")
+"""Methods that change their object."""
+_TOLD = ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
 _LOOPS = ("scan", "while", "fori_loop")
 _MAKING = ("__init__", "__post_init__", "setup")
 
@@ -73,7 +74,7 @@ def _changed(node: ast.AST) -> ast.expr | None:
     match node:
         case ast.AugAssign(target=target) | ast.Assign(targets=[target]):
             return target if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) else None
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=method))) if method in _MUTATORS:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=method))) if method in (*MUTATORS, *_TOLD):
             return holder
     return None
 

@@ -2,13 +2,15 @@
 
 import ast
 import builtins
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.equations import equations, place_of
 from jaxmagic.core.rules.functions_called import function_behind, own_function
+from jaxmagic.core.rules.once import MUTATORS
 from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.scopes import binder, class_of
@@ -55,7 +57,8 @@ def rebindings(observed: Observed) -> Iterator[Rebinding]:
 
 
 def _fresh(one: Compiled) -> list[Trace]:
-    return [trace for trace in one.traces if not trace.cached]
+    """Of two jits of one function, the second finds the trace of the first."""
+    return [trace for trace in one.traces if not trace.cached and trace.trace_s > 0]
 
 
 def _traced_here(one: Compiled) -> Ran | None:
@@ -80,14 +83,24 @@ class _Reads:
         self.piece = piece
         self.names: dict[str, _Read] = {}
         self.attributes: dict[str, _Read] = {}
+        self.elements: list[ast.Subscript] = []
+        self.mentions: Counter[str] = Counter()
+        """How often each name and attribute is read, elements included."""
         self.static = _static(piece, one)
         for each in _with_helpers(observed, piece):
             known = set(imports(each.file)) | set(vars(builtins)) | (each.local if each is not piece else set())
             self._of_piece(each, known)
 
     def _of_piece(self, piece: Ran, known: set[str]) -> None:
+        changed = [_mutated(node) for node in piece.own]
         for node in piece.own:
+            if any(node is holder for holder in changed):
+                continue
+            if isinstance(node, ast.Name | ast.Attribute):
+                self.mentions[text(node)] += 1
             match node:
+                case ast.Subscript(ctx=ast.Load()):
+                    self.elements.append(node)
                 case ast.Name(id=name, ctx=ast.Load()) if name not in piece.local and name not in known:
                     self.names.setdefault(name, _Read(piece, node))
                 case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()):
@@ -104,8 +117,16 @@ class _Reads:
                 read = self.attributes.get(name)
                 return read if read is not None and self._owned(observed, caller, owner, read) else None
             case ast.Subscript(value=holder):
-                return self.of(observed, caller, ast.Name(root_name(holder))) or self.of(observed, caller, holder)
+                read = self.of(observed, caller, ast.Name(root_name(holder))) or self.of(observed, caller, holder)
+                return read if read is not None and self._may_read(target) else None
         return None
+
+    def _may_read(self, target: ast.Subscript) -> bool:
+        """Whether the element that is assigned to may be one of those read: not another key of a dictionary."""
+        key, holder = _key(target), text(target.value)
+        elements = [node for node in self.elements if text(node.value) == holder]
+        whole = sum(text(node.value) == holder for node in self.elements) < self.mentions.get(holder, 0)
+        return key is None or whole or not elements or any(_key(node) in (None, key) for node in elements)
 
     def _owned(self, observed: Observed, caller: Ran, owner: ast.expr, read: _Read) -> bool:
         """Whether the object whose attribute is assigned can be the one that the function reads."""
@@ -160,6 +181,8 @@ def _rebinding(observed: Observed, caller: Ran, one: Compiled, reads: _Reads) ->
         place for place, step in enumerate(steps) if written and _calls(observed, caller, step.statement, reads.piece)
     ]
     for place, step, target, read in written:
+        if _put_back(written, place, target, called):
+            continue
         after = [each for each in called if each > place and not _traces_there(one, caller, steps[each].statement)]
         again = [each for each in called if _repeats(step, steps[each], reads.piece)]
         before = [each for each in called if each < place] or again
@@ -171,6 +194,15 @@ def _rebinding(observed: Observed, caller: Ran, one: Compiled, reads: _Reads) ->
                 reads.piece, one.name, caller, call, step.statement, target, old, read.node, read.piece, now
             )
     return None
+
+
+def _put_back(written: list[Any], place: int, target: str, called: list[int]) -> bool:
+    """Whether another assignment gives the old value again before the function is called."""
+    given = {each: _now(step.statement) for each, step, name, _ in written if name == target}
+    until = next((each for each in called if each > place), None)
+    last = max((each for each in given if until is None or each < until), default=place)
+    before = max((each for each in given if each < min(called, default=0)), default=None)
+    return before is not None and given[before] != "" and given[last] == given[before]
 
 
 def _now(statement: ast.stmt) -> str:
@@ -227,7 +259,45 @@ def _written(observed: Observed, caller: Ran, step: _Step, reads: _Reads) -> tup
             return text(target), reads.of(observed, caller, target)
         case ast.FunctionDef(name=name) if isinstance(caller.node, ast.Module):
             return name, reads.names.get(name)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str(name)), _])):
+            target = ast.Attribute(owner, name)
+            return text(target), reads.of(observed, caller, target)
+        case ast.Expr(value=ast.Call() as call):
+            if (holder := _mutated(step.statement)) is not None:
+                return text(holder), reads.of(observed, caller, holder)
+            return _written_by(observed, caller, call, reads)
     return "", None
+
+
+def _written_by(observed: Observed, caller: Ran, call: ast.Call, reads: _Reads) -> tuple[str, _Read | None]:
+    """What a function of the user's that is called writes itself, whatever happens: `trainer.set_rate(0.1)`."""
+    function = function_behind(observed, caller, call.func)
+    if function is None or isinstance(function.node, ast.Lambda) or function.node is reads.piece.node:
+        return "", None
+    for statement in function.body:
+        match statement:
+            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                shared = not isinstance(target, ast.Name) or target.id in function.shared
+                module = Ran(function.file, ast.Module([], []), "<module>", ())
+                writer = module if isinstance(target, ast.Name) else function
+                read = reads.of(observed, writer, target) if shared else None
+                if read is not None:
+                    return text(target), read
+    return "", None
+
+
+def _mutated(statement: ast.AST) -> ast.expr | None:
+    """What a method that changes its object is called on, as a statement: `layers` of `layers.append(w)`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=method))):
+            return holder if method in MUTATORS and isinstance(holder, ast.Name | ast.Attribute) else None
+    return None
+
+
+def _key(node: ast.Subscript) -> object:
+    """A constant key that is no number: of an array, another number may be the same element."""
+    value = getattr(node.slice, "value", None) if isinstance(node.slice, ast.Constant) else None
+    return value if isinstance(value, str) else None
 
 
 def _calls(observed: Observed, cell: Ran, statement: ast.stmt, piece: Ran) -> bool:

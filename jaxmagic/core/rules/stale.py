@@ -1,18 +1,17 @@
 """Compiled programs that are not what their code gives now: changed globals, attributes, closures, helpers."""
 
 import ast
-import builtins
 from collections.abc import Iterator
 
 from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.drifted import changed
 from jaxmagic.core.rules.once import Effect, effects, reads
-from jaxmagic.core.rules.ran import Ran, imports
+from jaxmagic.core.rules.outside import Outer, as_argument, whole
 from jaxmagic.core.rules.rebinding import Rebinding, rebindings
-from jaxmagic.core.rules.rewrite import text, with_parameters
-from jaxmagic.core.source import spans as source
-from jaxmagic.records import Evidence, Span
+from jaxmagic.core.rules.rewrite import text
+from jaxmagic.records import Evidence
 
 
 @on_cell("stale-program", "wrong-result", "a cached program was run that its function's code would not give now")
@@ -27,32 +26,45 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
     itself or by a helper, was set between two calls, or between two passes of a loop that calls it, and no trace came
     after; or the function changes it itself, which happens only while it is traced.
     """
-    yield from map(_within_the_cell, rebindings(observed))
+    yield from (_within_the_cell(observed, found) for found in rebindings(observed))
     for effect in effects(observed):
         if (read := next(reads(effect), None)) is not None:
             yield _by_itself(effect, read)
     for stale in observed.stale:
-        piece = _piece(stale)
-        names = _outside(piece, stale) if piece is not None else []
-        drift = next((each for each in stale.drifts if each.before != each.after), None)
-        values = f": {drift.before} in the program, {drift.after} now" if drift is not None else ""
-        named = " and ".join(f"`{name}`" for name in names) or "something it reads from outside"
-        fix, replaces = _as_arguments(piece, names) if piece is not None else ("", None)
-        yield Cause(
-            title=f"`{stale.name}` ran a program that still uses the old {named}{values}",
-            explanation=f"{named} was read when `{stale.name}` was traced and is part of the compiled program; "
-            "changing it afterwards has no effect on calls that find the program in the cache. Make it an argument.",
-            span=stale.call or stale.span,
-            evidence=tuple(
+        yield _across_cells(observed, stale)
+
+
+def _across_cells(observed: Observed, stale: Stale) -> Cause:
+    found = changed(observed, stale)
+    names = list(dict.fromkeys(each.read.text for each in found))
+    named = " and ".join(f"`{name}`" for name in names[:2]) or "something it reads from outside"
+    drift = next((each for each in stale.drifts if each.before != each.after), None)
+    values = f"{drift.before} in the program, {drift.after} now" if drift is not None else ""
+    if len(found) == 1 and found[0].now and (drift is None or found[0].now != drift.after):
+        values = f"{found[0].now} now"
+    fix, replaces = (
+        as_argument(observed, found[0].read) if len(found) == 1 and found[0].own and stale.drifts else ("", None)
+    )
+    written = [each for each in found if each.write is not None]
+    return Cause(
+        title=f"`{stale.name}` ran a program that still uses the old {named}{': ' * bool(values)}{values}",
+        explanation=f"{named} was read when `{stale.name}` was traced and is part of the compiled program; "
+        "changing it afterwards has no effect on calls that find the program in the cache. Make it an argument.",
+        span=stale.call or stale.span,
+        evidence=(
+            *dict.fromkeys(Evidence(f"changed here: {each.changed_by}", each.write) for each in written[:3]),
+            *([Evidence(stale.text)] if not stale.drifts else []),
+            *(
                 Evidence(f"{each.what}: {each.before} in the program, {each.after} now", each.span)
                 for each in stale.drifts[:3]
             ),
-            fix=fix,
-            replaces=replaces,
-        )
+        ),
+        fix=fix,
+        replaces=replaces,
+    )
 
 
-def _within_the_cell(found: Rebinding) -> Cause:
+def _within_the_cell(observed: Observed, found: Rebinding) -> Cause:
     piece, cell = found.function, found.caller
     values = [f"{found.before} in the program"] * bool(found.before) + [f"{found.value} now"] * bool(found.value)
     change = cell.text(found.write).splitlines()[0]
@@ -61,8 +73,8 @@ def _within_the_cell(found: Rebinding) -> Cause:
         evidence.append(
             Evidence(f"read when traced: {found.reader.text(found.read)}", found.reader.span_of(found.read))
         )
-    own = found.reader.node is piece.node
-    fix, replaces = _as_arguments(piece, [found.target]) if own else ("", None)
+    own = found.read is not None and found.reader.node is piece.node
+    fix, replaces = as_argument(observed, Outer(piece, whole(piece, found.read))) if own else ("", None)
     return Cause(
         title=f"`{found.name}` ran a program that still uses the old `{found.target}`{': ' * bool(values)}"
         f"{', '.join(values)}",
@@ -87,34 +99,3 @@ def _by_itself(effect: Effect, read: ast.expr) -> Cause:
         span=piece.span_of(effect.statement),
         evidence=(Evidence(f"read here: {piece.text(read)}", piece.span_of(read)),),
     )
-
-
-def _piece(stale: Stale) -> Ran | None:
-    if stale.span is None:
-        return None
-    node = source.node_at(stale.span) or source.statement_at(stale.span.file, stale.span.line)
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return None
-    return Ran(stale.span.file, node, stale.name, ())
-
-
-def _outside(piece: Ran, stale: Stale) -> list[str]:
-    """Names from outside, and attributes of `self`, that are read where the programs differ."""
-    lines = {each.span.line for each in stale.drifts if each.span is not None and each.span.file == piece.file}
-    local, found = piece.local | set(imports(piece.file)), []
-    for node in piece.own:
-        if isinstance(node, ast.expr) and (not lines or node.lineno in lines):
-            match node:
-                case ast.Attribute(value=ast.Name(id="self")) if isinstance(node.ctx, ast.Load):
-                    found.append(text(node))
-                case ast.Name(id=name, ctx=ast.Load()) if name not in local and name not in vars(builtins):
-                    found.append(name)
-    return list(dict.fromkeys(found))
-
-
-def _as_arguments(piece: Ran, names: list[str]) -> tuple[str, Span | None]:
-    """The header of a `def` with the names as parameters."""
-    plain = [name for name in names if name.isidentifier()]
-    if not isinstance(piece.node, ast.FunctionDef) or len(plain) != 1 or len(names) != 1:
-        return "", None
-    return with_parameters(piece.file, piece.node, plain)

@@ -1,5 +1,6 @@
 """Programs that are older than what they read, within one cell."""
 
+import jax.numpy as jnp
 import pytest
 from observed_cells import watched
 
@@ -180,3 +181,122 @@ FRESH = [
 @pytest.mark.parametrize("body", FRESH)
 def test_other_variables_new_functions_and_kept_state_are_not_stale(body: str):
     assert watched(IMPORTS + body).rules == []
+
+
+F = "@jax.jit\ndef f(x):\n    "
+LATER = [
+    (
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    lr: float = 0.1\ncfg = C()\n"
+        + F
+        + "return x - cfg.lr * x",
+        "cfg.lr = 0.5",
+        "`cfg.lr`: 0.1 in the program, 0.5 now",
+        "cfg.lr",
+    ),
+    ("class Cfg:\n    gain = 1.5\n" + F + "return x * Cfg.gain", "Cfg.gain = 2.5", "`Cfg.gain`: 1.5 in", "Cfg.gain"),
+    ("power = 2\n" + F + "return x ** power", "power = 3", "`power`: 2 in the program, 3 now", "power"),
+    ("n = 3\n" + F + "return jnp.zeros(n) + x", "n = 1", "`n`: 1 now", "n"),
+    (
+        "big = False\n" + F + "y = x * 2\n    if big:\n        y = y + 1\n    return y",
+        "big = True",
+        "`big`: True now",
+        "big",
+    ),
+    (
+        "config = {'model': {'drop': 0.5}}\n" + F + "rate = config['model']['drop']\n    return x * (1 - rate)",
+        "config['model']['drop'] = 0.25",
+        "`config['model']['drop']`: 0.25 now",
+        "config['model']['drop']",
+    ),
+    ("W = jnp.eye(3)\n" + F + "return W @ jnp.ones(3) * x", "W = W * 2", "`W`", "W"),
+    ("a, b = 1.5, 2.0\n" + F + "return x * a + b", "b = 4.0", "`b`: 2.0 in the program, 4.0 now", "b"),
+    (
+        "def act(x):\n    return jnp.tanh(x)\n" + F + "return act(x)",
+        "def act(x):\n    return jnp.sin(x)",
+        "`act`: tanh",
+        "",
+    ),
+    (
+        "import types\nlib = types.ModuleType('lib')\nlib.act = lambda x: x * 2.0\n" + F + "return lib.act(x)",
+        "lib.act = lambda x: x * 3.0",
+        "`lib.act`: 2.0 in the program, 3.0 now",
+        "",
+    ),
+    (
+        "import functools\ndef scaled(g):\n    @functools.wraps(g)\n    def wrap(*a):\n        return g(*a) * FACTOR\n"
+        "    return wrap\nFACTOR = 2.0\n@jax.jit\n@scaled\ndef f(x):\n    return x + 1",
+        "FACTOR = 3.0",
+        "`FACTOR`: 2.0 in the program, 3.0 now",
+        "",
+    ),
+    (
+        "decay = 0.5\n" + F + "def body(c, _):\n        return c * decay, None\n"
+        "    return jax.lax.scan(body, x, None, length=3)[0]",
+        "decay = 0.25",
+        "`decay`: 0.5 in the program, 0.25 now",
+        "",
+    ),
+    (
+        "def make():\n    state = [1.0]\n    return state, jax.jit(lambda x: x + state[0])\nstate, f = make()",
+        "state[0] = 4.0",
+        "`state[0]`: 1.0 in the program, 4.0 now",
+        "",
+    ),
+    ("eps = 1e-3\ndef norm(x):\n    return x / eps\n" + F + "return norm(x)", "eps = 1.0", "`eps`: 0.001 in", ""),
+    ("lr = 0.1\n" + F + "return x - lr * x", "del lr", "`lr`", ""),
+]
+
+
+@pytest.mark.parametrize(("first", "change", "title", "argument"), LATER)
+def test_what_a_later_cell_changed_is_named_and_becomes_an_argument(first: str, change: str, title: str, argument: str):
+    cell = watched(IMPORTS + first + "\nbefore = f(1.0)", f"{change}\nout = f(1.0)")
+    assert cell.rules == ["stale-program"]
+    found = cell.found("stale-program")
+    assert f"still uses the old {title}" in found.title
+    assert cell.marked("stale-program") == "f(1.0)"
+    assert f"changed here: {change.splitlines()[0]}" in [each.text for each in found.evidence]
+    assert bool(found.fix) == bool(argument)
+    if argument:
+        fixed = cell.fixed("stale-program", "f(1.0)", f"f(1.0, {argument})")
+        assert fixed.rules == []
+        again = watched(IMPORTS + first + f"\n{change}", "out = f(1.0)").notebook.namespace
+        assert jnp.array_equal(fixed.notebook.namespace["out"], again["out"])
+
+
+CHANGED_IN_OTHER_WAYS = [
+    ("layers = [2.0]\n" + F + "for w in layers:\n        x = x * w\n    return x", "layers.append(3.0)", "layers"),
+    ("cfg = dict(k=2.0)\n" + F + "return x * cfg['k']", "cfg.update(k=3.0)", "cfg"),
+    ("import types\ncfg = types.SimpleNamespace(k=2.0)\n" + F + "return x * cfg.k", "setattr(cfg, 'k', 3.0)", "cfg.k"),
+    ("k = 2.0\ndef set_k(v):\n    global k\n    k = v\n" + F + "return x * k", "set_k(3.0)", "k"),
+    (
+        "class M:\n    def __init__(self): self.s = 2.0\n    def set(self, v): self.s = v\n"
+        "    @partial(jax.jit, static_argnums=0)\n    def f(self, x): return x * self.s\nm = M()\nf = lambda x: m.f(x)",
+        "m.set(3.0)",
+        "self.s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "change", "target"), CHANGED_IN_OTHER_WAYS)
+def test_a_change_by_a_method_or_function_is_seen(first: str, change: str, target: str):
+    call = "m.f(1.0)" if "class M" in first else "f(1.0)"
+    cell = watched(f"{IMPORTS}{first}\na = {call}\n{change}\nb = {call}")
+    assert cell.rules == ["stale-program"]
+    assert f"still uses the old `{target}`" in cell.found("stale-program").title
+
+
+UNCHANGED = [
+    ("k = 2.0\n" + F + "return x * k", "k = 3.0\nk = 2.0"),
+    ("cfg = {'k': 2.0, 'name': 'a'}\n" + F + "return x * cfg['k']", "cfg['name'] = 'b'"),
+    ("k = 2.0\nlog = []\n" + F + "log.append(1)\n    return x * k", "log.append(2)"),
+    ("k, j = 2.0, 1.0\n" + F + "return x * k", "j = 3.0"),
+    ("k = 2.0\n" + F + "return x * k", "k = 3.0\nf.clear_cache()"),
+]
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize(("first", "change"), UNCHANGED)
+def test_what_is_put_back_not_read_or_cleared_is_not_stale(first: str, change: str, cells: int):
+    before, after = f"{IMPORTS}{first}\na = f(1.0)\n", f"{change}\nb = f(1.0)"
+    cell = watched(before + after) if cells == 1 else watched(before, after)
+    assert "stale-program" not in cell.rules
