@@ -121,6 +121,8 @@ def _logarithm(spot: Spot, origin: Origin) -> Rewrite | None:
     if spot.operation not in _LOGS or not spot.parts:
         return None
     part = spot.parts[0]
+    if matrices.is_determinant(spot, part):
+        return None  # the logarithm of a small number in place of a negative determinant would mean nothing
     if spot.operation == "log1p":
         inside = call(f"{jnp_of(spot)}.maximum", part, expression("-1 + 1e-6"))
         return Rewrite(

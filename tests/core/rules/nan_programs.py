@@ -649,6 +649,13 @@ PROGRAMS = [
     ),
     Program(
         "matrix",
+        ("out = jax.jit(lambda a: jnp.log(jnp.linalg.det(a)))(jnp.diag(jnp.array([1.0, -2.0])))",),
+        "nan-made",
+        "jnp.log(jnp.linalg.det(a))",
+        ("logarithm", "-2"),
+    ),
+    Program(
+        "matrix",
         ("out = jax.grad(lambda a: (jnp.linalg.eigh(a)[1] ** 3).sum())(jnp.eye(3))",),
         "nan-gradient",
         "jnp.linalg.eigh(a)",
