@@ -2,14 +2,13 @@
 
 import ast
 import builtins
-import functools
 import linecache
 import re
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -62,7 +61,7 @@ def living(
     numbered = _in_order(cells)
     modules = [file for file in (*reached, *whole) if file not in numbered]
     found = [Living(file, parsed) for file in dict.fromkeys(modules) if (parsed := tree(file)) is not None]
-    return (*found, *_of_cells(cells, numbered, reached, whole))[-_MOST_FILES:]
+    return (*found, *_of_cells(cells, numbered, lambda: reached, whole))[-_MOST_FILES:]
 
 
 def before(cells: Cells, policy: Policy, files: Collection[str]) -> tuple[Living, ...]:
@@ -71,7 +70,7 @@ def before(cells: Cells, policy: Policy, files: Collection[str]) -> tuple[Living
     last = next((place for place, file in enumerate(numbered) if file in files), len(numbered))
     if not last:
         return ()
-    reached = _reached((cells.namespace,), policy)
+    reached = cache(lambda: _reached((cells.namespace,), policy))
     earlier = set(numbered[:last]).difference(files)
     return tuple(each for each in _of_cells(cells, numbered, reached, files) if each.file in earlier)
 
@@ -82,8 +81,9 @@ def _in_order(cells: Cells) -> list[str]:
 
 
 def _of_cells(
-    cells: Cells, files: list[str], reached: Mapping[str, set[int]], whole: Collection[str]
+    cells: Cells, files: list[str], reached: Callable[[], Mapping[str, set[int]]], whole: Collection[str]
 ) -> tuple[Living, ...]:
+    """What matters of the cells; what variables lead to is looked up only where it makes a difference."""
     found: list[Living] = []
     newer: list[_Version] = []
     for file in reversed(files):
@@ -94,25 +94,36 @@ def _of_cells(
         replaced = any(version.is_replaced_by(other) for other in newer)
         again = {name for other in newer for name in other.names}
         newer.append(version)
-        held = reached.get(file, set())
-        kept = parsed.body if file in whole else list(_kept(parsed.body, replaced, again, held, cells.namespace))
+        is_held = partial(_is_held, file, reached)
+        kept = parsed.body if file in whole else list(_kept(parsed.body, replaced, again, is_held, cells.namespace))
         if kept:
             found.append(Living(file, parsed if kept == parsed.body else ast.Module(kept, [])))
     return tuple(reversed(found))
 
 
 def _kept(
-    body: list[ast.stmt], replaced: bool, again: set[str], held: set[int], namespace: Mapping[str, Any]
+    body: list[ast.stmt],
+    replaced: bool,
+    again: set[str],
+    is_held: Callable[[ast.stmt], bool],
+    namespace: Mapping[str, Any],
 ) -> Iterator[ast.stmt]:
     for statement in body:
         names = bound(statement)
-        is_held = any(line in held for line in range(_first_line(statement), (statement.end_lineno or 0) + 1))
         if is_definition(statement):
             keeps = not replaced and any(name in namespace and name not in again for name in names)
         else:
             keeps = not replaced and (not namespace or all(name in namespace for name in names or _read(statement)))
-        if is_held or keeps:
+        if keeps or is_held(statement):
             yield statement
+
+
+def _is_held(file: str, reached: Callable[[], Mapping[str, set[int]]], statement: ast.stmt) -> bool:
+    """Whether a variable leads to a function that the statement defines."""
+    if not any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) for node in ast.walk(statement)):
+        return False
+    lines = range(_first_line(statement), (statement.end_lineno or 0) + 1)
+    return not reached().get(file, set()).isdisjoint(lines)
 
 
 class _Version:
@@ -206,7 +217,7 @@ def _inside(value: Any, policy: Policy) -> Iterator[Any]:
         yield sys.modules.get(value.__module__) if policy.is_user(value.__code__.co_filename) else None
     elif kind is MethodType:
         yield from (value.__func__, value.__self__)
-    elif kind is functools.partial:
+    elif kind is partial:
         yield from (value.func, *value.args, *value.keywords.values())
     elif kind in (staticmethod, classmethod):
         yield value.__func__
