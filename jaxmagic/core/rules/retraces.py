@@ -37,15 +37,22 @@ def new_function_each_time(observed: Observed) -> Iterator[Cause]:
             groups.setdefault(one.span, []).append(one)
     for span, found in groups.items():
         traces = [trace for one in found for trace in _fresh(one)]
-        new = [trace for trace in traces if trace.reason.kind == "new function object"]
-        if len(new) + 1 >= MANY:
-            yield _new_each_time(span, found[0].name, traces, new)
+        times = sum(map(_is_new, traces)) + 1
+        if times >= MANY:
+            # What JAX derives of each, its gradient for one, costs time, but is no function of its own.
+            kinds = {one.kind for one in found if any(map(_is_new, _fresh(one)))}
+            counted = [trace for one in found if one.kind in kinds for trace in _fresh(one)]
+            yield _new_each_time(span, found[0].name, counted, times, _seconds(traces))
 
 
-def _new_each_time(span: Span, name: str, traces: list[Trace], new: list[Trace]) -> Cause:
+def _is_new(trace: Trace) -> bool:
+    return trace.reason.kind == "new function object"
+
+
+def _new_each_time(span: Span, name: str, traces: list[Trace], least: int, seconds: float) -> Cause:
     sites = Counter(trace.span for trace in traces if trace.span is not None)
     made = [(site, times) for site, times in sites.items() if times > 1 or len(sites) == 1]
-    times = sum(times for _, times in made) or len(new) + 1
+    times = sum(times for _, times in made) or least
     method = any(_jits_a_method(site) for site, _ in made)
     reason = (
         "`jax.jit` got a new bound method each time; it would have found the program of an equal one, but nothing kept "
@@ -54,7 +61,7 @@ def _new_each_time(span: Span, name: str, traces: list[Trace], new: list[Trace])
         else "Each was a new function object, so none found the program of the one before"
     )
     return Cause(
-        title=f"`{name}` was traced {times} times, as a new function each ({_seconds(traces):.2g} s)",
+        title=f"`{name}` was traced {times} times, as a new function each ({seconds:.2g} s)",
         explanation=f"{reason}. Make the jitted function once, outside of the loop.",
         span=span,
         evidence=tuple(Evidence(f"{times} traces from this call", site) for site, times in made),

@@ -282,6 +282,11 @@ def test_a_new_function_at_every_pass_is_told_from_the_same_one():
     assert watched(IMPORTS + "f = lambda w: w * 2\nfor i in range(4):\n    jax.jit(f)(1.0)").rules == []
 
 
+def test_gradients_of_new_functions_are_not_counted_as_functions():
+    cell = watched(IMPORTS + "for i in range(4):\n    jax.grad(jax.jit(lambda w: (w - i) ** 2))(1.0)")
+    assert cell.found("new-function-each-time").title.startswith("`<lambda>` was traced 4 times, as a new function")
+
+
 def test_a_weak_type_alone_is_worth_a_finding():
     cell = watched(
         IMPORTS + "@jax.jit\ndef acc(total, x):\n    return total + x\ntotal = 0.0\nfor _ in range(4):\n"
