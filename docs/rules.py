@@ -81,6 +81,7 @@ _KINDS = {
     "stale": "Programs that are older than their code",
     "effects": "Programs that are older than their code",
     "keys": "Random keys",
+    "captured_keys": "Random keys",
     "timing": "Time and size",
     "elements": "Time and size",
     "branching": "Time and size",

@@ -79,6 +79,7 @@ FAMILIES = (
     "stale",
     "effects",
     "keys",
+    "captured_keys",
     "printing",
     "per_device",
     "host",

@@ -260,9 +260,12 @@ class Walk:
         before = dict(self.used)
         yield from self.through(loop.body)
         bound = {*stored(*bound_by(loop), *loop.body), *_all_paths_stored(loop)}
+        alike = set(self._same_in_every_pass(loop, bound))
         stays = not isinstance(loop.body[-1], ast.Break | ast.Return)
         for path, use in list(self.used.items()):
-            renewed = path in bound or bound & loaded(use.key)
+            # A function may be meant to get the same key each time, to evaluate a model for one.
+            changing = bound - alike if use.function is None else bound
+            renewed = path in changing or changing & loaded(use.key)
             if use.back is not None:
                 renewed = rooted(path)[0] in {
                     *stored_elsewhere(loop.body, use.back.statement),
@@ -270,6 +273,17 @@ class Walk:
                 }
             if path not in before and not renewed and stays and _counts_in_a_loop(loop, use):
                 yield use, use
+
+    def _same_in_every_pass(self, loop: ast.For | ast.While, bound: set[str]) -> Iterator[str]:
+        """`k = fold_in(key, 0)`, where neither the key nor the number changes."""
+        assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        for statement in loop.body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                    folded = dotted(self.observed, self.piece, call.func) == "jax.random.fold_in"
+                    once = sum(each.id == name for each in assigned) == 1
+                    if folded and once and not bound & loaded(call):
+                        yield name
 
     def _either(self, blocks: list[list[ast.stmt]]) -> Iterator[tuple[Use, Use]]:
         """Blocks of which one runs: what one of them used is used after it, unless it leaves."""

@@ -1,27 +1,21 @@
-"""Random keys that are used twice, or captured where a new one is needed at every call."""
+"""Random keys that are used twice, and split keys that nobody takes."""
 
 import ast
 from collections.abc import Iterator
 
-import jax
-
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
-from jaxmagic.core.rules.key_inputs import key_for_each
 from jaxmagic.core.rules.key_returns import handed_back, module_of
-from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, library_use, path_of
+from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, path_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, replaced, text, with_parameters
-from jaxmagic.core.rules.scopes import binder
-from jaxmagic.core.source.nodes import loaded
+from jaxmagic.core.rules.rewrite import alias, replaced, text
+from jaxmagic.core.source.nodes import loaded, stored
 from jaxmagic.core.source.spans import lines_of
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
 _MODELS = ("inference", "prediction")
 _LOOPS = ("scan", "while", "fori_loop")
-_REPEATING = ("vmap", *_LOOPS)
-"""Transformations that run a function's operations more than once for one trace of it."""
 
 
 @on_cell("key-reused", "wrong-result", "the same random key is used twice")
@@ -36,7 +30,7 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
     inside of a function that the key is passed to, is NumPyro's inference or prediction, or stands in an earlier
     cell: the cells are taken in the order they last ran. A function that is called twice with one key for the same
     randomness (a loss and its gradient, with and without jit, to take its time, the inference of two models) is not
-    reported; `fold_in` and copies don't count.
+    reported; `fold_in` and copies don't count, but a `fold_in` that gives the same key in every pass of a loop is said.
     """
     files = (*observed.files, *(each.file for each in observed.earlier))
     if not any("random" in line for file in files for line in lines_of(file)):
@@ -53,7 +47,47 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
         pairs = {(first.node, second.node): (first, second) for first, second in walk.through(piece.body)}
         for first, second in (*pairs.values(), *_carried(walk)):
             if path_of(first.key) not in dropped:
-                yield _reused(first, second) if first.back is None else handed_back(first, second)
+                yield _cause(first, second)
+
+
+def _cause(first: Use, second: Use) -> Cause:
+    if first.back is not None:
+        return handed_back(first, second)
+    return (_folded_alike(first) if first is second else None) or _reused(first, second)
+
+
+def _folded_alike(use: Use) -> Cause | None:
+    """A key made by `fold_in` of what doesn't change in the loop."""
+    for loop in use.piece.own:
+        for statement in loop.body if isinstance(loop, ast.For) and use.node in ast.walk(loop) else ():
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, number]) as made) if name == text(
+                    use.key
+                ):
+                    count = _count_of(loop)
+                    fix = text(replaced(made, number, ast.Name(count, ast.Load()))) if count else ""
+                    piece = use.piece
+                    return Cause(
+                        title=f"key `{name}` is the same in every pass of the loop",
+                        explanation=f"`{piece.text(made)}` depends on nothing that changes in the loop, and "
+                        f"`{piece.text(use.node)}` draws the same numbers each time. Fold in the number of the pass.",
+                        span=piece.span_of(use.node),
+                        evidence=(Evidence("made here, from the same key and number", piece.span_of(made)),),
+                        fix=fix,
+                        replaces=piece.span_of(made) if fix else None,
+                        sure=use.kind not in _MODELS,
+                    )
+    return None
+
+
+def _count_of(loop: ast.For) -> str:
+    """The variable that counts the passes."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
+            return name
+        case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+            return name
+    return ""
 
 
 def _carried(walk: Walk) -> Iterator[tuple[Use, Use]]:
@@ -76,14 +110,10 @@ def _carried(walk: Walk) -> Iterator[tuple[Use, Use]]:
 
 def _is_given(piece: Ran, name: str, parameters: set[str]) -> bool:
     """Whether a name is a parameter, or taken out of one and not bound again."""
-    stores = [node for node in piece.own if isinstance(node, ast.Assign) and name in _targets(node)]
+    stores = [node for node in piece.own if isinstance(node, ast.Assign) and name in stored(*node.targets)]
     if not stores:
         return name in parameters
     return len(stores) == 1 and bool(loaded(stores[0].value) & parameters)
-
-
-def _targets(node: ast.Assign) -> set[str]:
-    return {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
 
 
 def _in_a_call(kept: ast.expr, name: str) -> bool:
@@ -208,180 +238,6 @@ def _is_dropped(observed: Observed, piece: Ran, node: ast.AST) -> bool:
     if not isinstance(node.value, ast.Call) or not node.value.args or not path_of(node.value.args[0]):
         return False
     return dotted(observed, piece, node.value.func) in ("jax.random.split", "jax.random.fold_in")
-
-
-@on_cell("key-captured", "wrong-result", "a compiled function uses a random key from outside")
-def key_captured(observed: Observed) -> Iterator[Cause]:
-    """A function under jit, vmap or scan that reads a key from outside has it as a constant: the same dropout mask
-    at every step, and for every example of a batch. Assigning a new key to the variable changes nothing. Take the
-    key as an argument, and split it for each step and each example.
-
-    Sure: the key is not the function's own (a global, a variable of a function around it that is not traced itself,
-    or an attribute of an object that is no argument), and a call of `jax.random` uses it. Possible only, where the
-    key is made of a constant seed inside of the function, and the noise has the shape of an argument.
-    """
-    for piece in ran(observed):
-        for node in piece.own if _is_transformed(piece) else ():
-            key = library_use(observed, piece, node)
-            if key is None:
-                continue
-            assert isinstance(node, ast.Call)
-            if _is_from_outside(observed, piece, key):
-                yield _captured(observed, piece, node, key)
-            elif (made := _constant_seed(observed, piece, key)) and _is_noise(observed, piece, node):
-                yield _seeded(piece, node, made)
-
-
-def _is_from_outside(observed: Observed, piece: Ran, key: ast.expr) -> bool:
-    if isinstance(key, ast.Name):
-        return _is_outer_key(observed, piece, key.id)
-    return isinstance(key, ast.Attribute) and _is_held(observed, piece, key)
-
-
-def _is_transformed(piece: Ran) -> bool:
-    return piece.compiled or any(word.startswith("vmap") for call in piece.calls for word in call.transforms)
-
-
-def _is_outer_key(observed: Observed, piece: Ran, name: str) -> bool:
-    """Whether a name from outside holds a key that is the same for every run of the function."""
-    if name in piece.local | piece.shared:
-        return False
-    outer = binder(piece, name)
-    if outer is None:
-        return _is_key(observed.namespace.get(name))
-    known = next((each for each in ran(observed) if each.node is outer.node), None)
-    traced = known is not None and any(call.traced for call in known.calls)
-    # The variables of a function that is being recorded itself stand in the namespace.
-    named = not traced and _is_key(observed.namespace.get(name))
-    if known is None or not _held_a_key(observed, known, name):
-        return named
-    # The key of a traced function is an argument there: only what repeats inside of that trace repeats the draw.
-    repeats = _REPEATING if traced else (*_REPEATING, "jit")
-    return any(word.startswith(repeats) for words in _added(piece, known) for word in words)
-
-
-def _added(piece: Ran, outer: Ran) -> Iterator[tuple[str, ...]]:
-    """The transformations that a function ran under and the function around it did not."""
-    for call in piece.calls:
-        ends = [each.transforms for each in outer.calls]
-        added = [call.transforms[: len(call.transforms) - len(end)] for end in ends if _ends(call.transforms, end)]
-        if added:
-            yield min(added, key=len)
-
-
-def _ends(words: tuple[str, ...], end: tuple[str, ...]) -> bool:
-    return words[len(words) - len(end) :] == end
-
-
-def _held_a_key(observed: Observed, piece: Ran, name: str) -> bool:
-    avals = [
-        leaf.aval
-        for hint in observed.hints
-        if (hint.function, hint.span.file, hint.name) == (piece.name, piece.file, name)
-        for leaf in hint.leaves
-    ]
-    return any(aval.dtype.startswith("key") or (aval.dtype, aval.shape[-1:]) == ("uint32", (2,)) for aval in avals)
-
-
-def _is_held(observed: Observed, piece: Ran, key: ast.Attribute) -> bool:
-    """Whether `self.key` is an attribute of an object that was not traced itself."""
-    match key:
-        case ast.Attribute(value=ast.Name(id=owner), attr=name):
-            leaves = [
-                leaf
-                for hint in observed.hints
-                if (hint.function, hint.span.file, hint.name) == (piece.name, piece.file, owner)
-                for leaf in hint.leaves
-                if leaf.path == f".{name}"
-            ]
-            return bool(leaves) and all(leaf.kind == "array" for leaf in leaves)
-    return False
-
-
-def _constant_seed(observed: Observed, piece: Ran, key: ast.expr) -> ast.Call | None:
-    """`jax.random.key(0)`, where a key is made so in the function that draws from it."""
-    if not isinstance(key, ast.Name) or not piece.compiled:
-        return None
-    made = [node.value for node in piece.own if isinstance(node, ast.Assign) and key.id in _targets(node)]
-    match made:
-        case [ast.Call(args=[ast.Constant()]) as call]:
-            known = dotted(observed, piece, call.func) in ("jax.random.key", "jax.random.PRNGKey")
-            return call if known else None
-    return None
-
-
-def _is_noise(observed: Observed, piece: Ran, node: ast.Call) -> bool:
-    """Whether the shape is that of an argument, and a program with it ran more than once."""
-    parameters = {arg.arg for arg in ast.walk(arguments_of(piece)) if isinstance(arg, ast.arg)}
-    shapes = [
-        each for each in (*node.args[1:], *(word.value for word in node.keywords)) if _is_shape_of(each, parameters)
-    ]
-    runs = sum(
-        trace.calls for one in observed.compiled if one.span == piece.span_of(piece.node) for trace in one.traces
-    )
-    return bool(shapes) and runs > 1
-
-
-def _is_shape_of(node: ast.expr, names: set[str]) -> bool:
-    match node:
-        case ast.Attribute(value=ast.Name(id=name), attr="shape"):
-            return name in names
-    return False
-
-
-def _seeded(piece: Ran, node: ast.Call, made: ast.Call) -> Cause:
-    fix, replaces = _without(piece, made)
-    return Cause(
-        title=f"`{piece.name}` makes its key of a constant: the same numbers at every call",
-        explanation=f"`{piece.text(made)}` is the same key each time, so `{piece.text(node)}` gives the same numbers. "
-        "Take the key as an argument; split it for each step.",
-        span=piece.span_of(node),
-        evidence=(Evidence(f"made here: {piece.text(made)}", piece.span_of(made)),),
-        fix=fix,
-        replaces=replaces,
-        sure=False,
-    )
-
-
-def _without(piece: Ran, made: ast.Call) -> tuple[str, Span | None]:
-    """The header with the key as a parameter, in the place of it and of the line that makes the key."""
-    match piece.body:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=value) as first, _, *_] if value is made:
-            fix, header = _as_argument(piece, name)
-            end = piece.span_of(first)
-            return fix, header and Span(header.file, header.line, header.column, end.end_line, end.end_column)
-    return "", None
-
-
-def _captured(observed: Observed, piece: Ran, node: ast.Call, key: ast.expr) -> Cause:
-    name = text(key)
-    jitted = not any(word.startswith(_REPEATING) for call in piece.calls for word in call.transforms[:1])
-    fix, replaces = "", None
-    if isinstance(key, ast.Name):
-        random = module_of(Use(piece, node, key))
-        fix, replaces = _as_argument(piece, name) if jitted else key_for_each(observed, piece, node, key, random)
-    return Cause(
-        title=f"`{piece.name}` draws from `{name}`, a key from outside",
-        explanation=f"The key is a constant of the compiled program: `{piece.text(node)}` gives the same numbers at "
-        "every call, and for every example under vmap. Take the key as an argument; split it for each step, and for "
-        "each example with `jax.random.split(key, n)`.",
-        span=piece.span_of(node),
-        fix=fix,
-        replaces=replaces,
-    )
-
-
-def _as_argument(piece: Ran, name: str) -> tuple[str, Span | None]:
-    """The header of the function with the key as a parameter."""
-    if isinstance(piece.node, ast.FunctionDef) and piece.node.body[0].lineno > piece.node.lineno:
-        return with_parameters(piece.file, piece.node, [name])
-    return "", None
-
-
-def _is_key(value: object) -> bool:
-    if not isinstance(value, jax.Array):
-        return False
-    return str(value.dtype).startswith("key<") or (value.shape[-1:] == (2,) and str(value.dtype) == "uint32")
 
 
 @on_error("key-used-twice", "JAX's key checker refused a key that was used before")

@@ -72,6 +72,17 @@ RENEWED = [
         "out.append(jax.random.normal(key_1))",
     ),
     (
+        "key, out = jax.random.key(0), []\nfor n in range(3):\n    k = jax.random.fold_in(key, 0)\n"
+        "    out.append(jax.random.normal(k))",
+        "jax.random.fold_in(key, n)",
+    ),
+    (
+        "class Noise:\n    def __init__(self):\n        self.key = jax.random.key(0)\n    def add(self, xs):\n"
+        "        out = []\n        for place, x in enumerate(xs):\n            k = jax.random.fold_in(self.key, 7)\n"
+        "            out.append(x + jax.random.uniform(k))\n        return out\nout = Noise().add([1.0, 2.0])",
+        "jax.random.fold_in(self.key, place)",
+    ),
+    (
         "def body(carry, _):\n    x, key = carry\n    x = x + jax.random.normal(key)\n    return (x, key), x\n"
         "out = jax.lax.scan(body, (0.0, jax.random.key(0)), None, length=3)[1]",
         "x = x + jax.random.normal(key_1)",
@@ -309,6 +320,9 @@ ONCE = [
     "    out.append(jax.random.normal(keys[i]))\n    out.append(jax.random.normal(keys[i + 3]))",
     "base = jax.random.key(0)\nfor step in range(3):\n    k = jax.random.fold_in(base, step)\n"
     "    x = jax.random.normal(k)",
+    "def evaluate(w, key):\n    return (w * jax.random.normal(key, (9,))).mean()\nbase, w = jax.random.key(0), 1.0\n"
+    "for step in range(3):\n    w, k = 0.9 * w, jax.random.fold_in(base, 99)\n    out = evaluate(w, k)\n"
+    "for step in range(3):\n    w *= 0.9\n    k = jax.random.fold_in(base, 99)\n    out = evaluate(w, k)",
     "@jax.jit\ndef step(w, key):\n    def loss(w):\n        return (w * jax.random.normal(key, w.shape)).sum()\n"
     "    return w - jax.grad(loss)(w)\nkey = jax.random.key(0)\nout = step(jnp.ones(3), key)",
     "def loss(w, key):\n    return (w * jax.random.normal(key, w.shape)).sum()\n"
