@@ -58,8 +58,9 @@ def _cause(first: Use, second: Use) -> Cause:
 
 def _folded_alike(use: Use) -> Cause | None:
     """A key made by `fold_in` of what doesn't change in the loop."""
-    for loop in use.piece.own:
-        for statement in loop.body if isinstance(loop, ast.For) and use.node in ast.walk(loop) else ():
+    loops = [node for node in use.piece.own if isinstance(node, ast.For) and use.node in ast.walk(node)]
+    for loop in loops:
+        for statement in loop.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, number]) as made) if name == text(
                     use.key
