@@ -40,6 +40,8 @@ class _Access:
     kind: str = "index"
     room: int = 0
     """Elements that a window takes beyond its start."""
+    padding: bool = False
+    """JAX documents what becomes of an index beyond the end, and people mark padding by it."""
 
 
 @on_cell("index-out-of-range", "wrong-result", "an index lies beyond the end of its axis")
@@ -51,7 +53,8 @@ def index_out_of_range(observed: Observed) -> Iterator[Cause]:
     Sure: index and size are both known: constants, shapes, ranges of loops, and integer arrays that were there
     when the cell ended. Of indices that only the program computes, `%%jaxtap` sees the values: it compares them with
     the size of the axis wherever they are used. Lines under an `if` are not looked at, and a call that states its
-    `mode` is left alone.
+    `mode` is left alone. Possible only for class numbers of `one_hot` and numbers of segments, by which padding may
+    be marked.
     """
     yield from _tapped(observed)
     for piece in ran(observed):
@@ -234,7 +237,7 @@ def _of_labels(shapes: Shapes, exact: Exact, function: str, node: ast.Call) -> I
         known = isinstance(axis, int) and -len(sizes) <= axis < len(sizes)
         size, effect = sizes[axis] if known else None, "gives NaN"  # pyright: ignore[reportArgumentType, reportCallIssue]
     if isinstance(size, int) and index is not None:
-        yield _Access(node, array, index, size, effect)
+        yield _Access(node, array, index, size, effect, padding=function in ("one_hot", "segment_sum"))
 
 
 def _of_table(observed: Observed, node: ast.Call) -> Iterator[_Access]:
@@ -278,11 +281,13 @@ def _checked(piece: Ran, shapes: Shapes, exact: Exact, access: _Access) -> Itera
         title=f"`{_line(piece, access.node)}`: {shown} for {sized}",
         explanation=f"JAX does not check indices when a program runs: it {access.effect}. "
         + ("State what is meant with `mode`, or check" if access.fixed is not None else "Check")
-        + " it: `jax.experimental.checkify` with `index_checks`.",
+        + " it: `jax.experimental.checkify` with `index_checks`."
+        + (" If that number marks padding, all is well." if access.padding else ""),
         span=piece.span_of(access.node),
         evidence=(Evidence(f"{piece.text(access.array)}: {aval}", piece.span_of(access.array)),) if aval else (),
         fix=text(access.fixed) if access.fixed is not None else "",
         replaces=piece.span_of(access.node),
+        sure=not access.padding,
     )
 
 
