@@ -179,13 +179,21 @@ class Earlier(NamedTuple):
     """Values of the trace context at the time."""
 
 
-def earlier_traces() -> list[Earlier]:
-    """Every signature in JAX's cache of traces, whoever called it: about 1 ms per 1,000."""
-    keys = _pjit._infer_params_cached.cache_keys()
-    return [
-        Earlier(function, info, signature, avals, context)
-        for function, context, (info, signature, avals, *_), _ in keys
-    ]
+def earlier_traces() -> dict[int, list[tuple]]:
+    """Every signature in JAX's cache of traces, whoever called it, by the `id` of the function that was traced.
+
+    About 0.5 ms per 1,000, which is why they are told of by `earlier` one by one.
+    """
+    found: dict[int, list[tuple]] = {}
+    for key in _pjit._infer_params_cached.cache_keys():
+        found.setdefault(id(key[0]()), []).append(key)
+    return found
+
+
+def earlier(key: tuple) -> Earlier:
+    """What one of `earlier_traces` says."""
+    function, context, (info, signature, avals, *_), _ = key
+    return Earlier(function, info, signature, avals, context)
 
 
 def options_of_jit(function: Any) -> Any:

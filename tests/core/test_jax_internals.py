@@ -142,7 +142,9 @@ def test_the_cache_of_traces_remembers_signatures():
     f = jax.jit(lambda x, n: x * n, static_argnums=1)
     f(jnp.ones(3), 7)
     fun = f._fun  # type: ignore[attr-defined]
-    (earlier,) = [each for each in jax_internals.earlier_traces() if each.function() is fun]
+    (key,) = jax_internals.earlier_traces()[id(fun)]
+    earlier = jax_internals.earlier(key)
+    assert earlier.function() is fun
     assert [aval.shape for aval in earlier.avals] == [(3,)]
     assert earlier.signature.static_args == [7]
     assert earlier.info is jax_internals.options_of_jit(f)

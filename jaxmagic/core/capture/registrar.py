@@ -112,19 +112,18 @@ class _Past:
     """What JAX's cache of traces held when it was first looked into; of no use after the recording."""
 
     def __init__(self) -> None:
-        self._index: dict[int, list[jax_internals.Earlier]] | None = None
+        self._index: dict[int, list[tuple]] | None = None
         self._lock = threading.Lock()
 
-    def look(self) -> dict[int, list[jax_internals.Earlier]]:
+    def look(self) -> dict[int, list[tuple]]:
         with self._lock:
             if self._index is None:
-                self._index = {}
-                for earlier in jax_internals.earlier_traces():
-                    self._index.setdefault(id(earlier.function()), []).append(earlier)
+                self._index = jax_internals.earlier_traces()
             return self._index
 
     def of(self, fun: Any) -> list[jax_internals.Earlier]:
-        return [each for each in self.look().get(id(fun), ()) if each.function() is fun]
+        found = map(jax_internals.earlier, self.look().get(id(fun), ()))
+        return [each for each in found if each.function() is fun]
 
 
 def _arrays_around(function: Any) -> dict[int, str]:
