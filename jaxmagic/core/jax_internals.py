@@ -311,6 +311,11 @@ def frames_within_trace(traceback: Any) -> list[tuple[CodeType, int]]:
     return frames
 
 
+def is_whole(traceback: Any) -> bool:
+    """Whether an equation's traceback goes on to the bottom of the stack: it was made outside of any trace of jit."""
+    return len(frames_within_trace(traceback)) == len(traceback.raw_frames()[0])
+
+
 class Level(NamedTuple):
     """One transformation around the code that runs."""
 

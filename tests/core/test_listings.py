@@ -125,7 +125,8 @@ def test_a_library_function_in_stablehlo_is_linked_to_the_calls_of_it():
         x = jnp.where(x > 0, x, 0.0)
         return jnp.where(x > 1, x, 0.0)
 
-    listing = stablehlo_listing(jax.jit(twice).lower(jnp.ones(3)), is_user)
+    new = jnp.ones((2, 1, 3, 7))  # of a shape for which no other test had JAX trace its `where`
+    listing = stablehlo_listing(jax.jit(twice).lower(new), is_user)
     found = {
         text for each in listing.instructions if each.opcode == "stablehlo.select" for text in texts(listing, each)
     }

@@ -5,7 +5,7 @@ from itertools import islice
 from types import CodeType
 from typing import Any
 
-from jaxmagic.core.jax_internals import frames_within_trace
+from jaxmagic.core.jax_internals import frames_within_trace, is_whole
 from jaxmagic.records import Frame, Span
 
 
@@ -24,6 +24,9 @@ class FrameTable:
 
     def frames(self) -> tuple[Frame, ...]:
         return tuple(self._frames)
+
+    def frame(self, index: int) -> Frame:
+        return self._frames[index]
 
     def distinct(self, indices: Iterable[int]) -> tuple[int, ...]:
         """The indices without "no frame", and of several ways to the same expression the first."""
@@ -63,10 +66,14 @@ class Stacks:
 
     def _add(self, traceback: Any, outer: int) -> int:
         index = outer
-        for code, offset in reversed(frames_within_trace(traceback)):
-            if self._of_user(code.co_filename):
-                span, function = self._place(code, offset)
-                index = self.table.index(span, function, index)
+        frames = [each for each in reversed(frames_within_trace(traceback)) if self._of_user(each[0].co_filename)]
+        if frames and outer >= 0 and is_whole(traceback):
+            caller = self.table.frame(outer).span.file
+            if caller not in {code.co_filename for code, _ in frames}:
+                return outer  # JAX 0.8 keeps what it derives of its functions, with the frames of who called first
+        for code, offset in frames:
+            span, function = self._place(code, offset)
+            index = self.table.index(span, function, index)
         return index
 
     def _of_user(self, file: str) -> bool:
