@@ -312,8 +312,13 @@ def frames_within_trace(traceback: Any) -> list[tuple[CodeType, int]]:
 
 
 def is_whole(traceback: Any) -> bool:
-    """Whether an equation's traceback goes on to the bottom of the stack: it was made outside of any trace of jit."""
-    return len(frames_within_trace(traceback)) == len(traceback.raw_frames()[0])
+    """Whether an equation's traceback goes on to the bottom of a thread's stack: no trace of jit was around it."""
+    codes = traceback.raw_frames()[0]
+    bottom = bool(codes) and codes[-1].co_name in _BOTTOMS
+    return bottom and len(frames_within_trace(traceback)) == len(codes)
+
+
+_BOTTOMS = ("<module>", "_run_module_as_main", "_bootstrap")
 
 
 class Level(NamedTuple):

@@ -70,7 +70,7 @@ class Stacks:
         if frames and outer >= 0 and is_whole(traceback):
             caller = self.table.frame(outer).span.file
             if caller not in {code.co_filename for code, _ in frames}:
-                return outer  # JAX 0.8 keeps what it derives of its functions, with the frames of who called first
+                return outer  # JAX keeps what it derives of its own functions, with the frames of who called first
         for code, offset in frames:
             span, function = self._place(code, offset)
             index = self.table.index(span, function, index)
