@@ -139,5 +139,5 @@ def test_a_breakpoint_is_not_ours_once_the_cell_is_over(ipython, tmp_path: Path)
 def test_long_work_says_in_one_line_of_the_terminal_how_far_it_has_come(ipython):
     cell = "%%jaxnojit -q --budget 3\n_ = jax.lax.scan(lambda c, t: (c + t, None), 0.0, jnp.arange(1e6))"
     loud = ipython(DEFINE, cell.replace(" -q", ""))
-    assert re.search(r"  0% \d s without jit, [\d,]+ operations, step [\d,]+ of 1,000,000 of a scan", loud)
+    assert re.search(r"  \d% \d s without jit, [\d,]+ operations, step [\d,]+ of 1,000,000 of a scan", loud)
     assert "without jit, " not in ipython(DEFINE, cell).partition("OverBudget")[0]
