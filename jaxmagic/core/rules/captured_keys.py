@@ -9,15 +9,14 @@ from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.key_inputs import key_for_each
 from jaxmagic.core.rules.key_returns import module_of
-from jaxmagic.core.rules.key_uses import Use, arguments_of, library_use
+from jaxmagic.core.rules.key_uses import LOOPS, Use, arguments_of, library_use
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import text, with_parameters
 from jaxmagic.core.rules.scopes import binder
 from jaxmagic.core.source.nodes import stored
 from jaxmagic.records import Evidence, Span
 
-_LOOPS = ("scan", "while", "fori_loop")
-_REPEATING = ("vmap", *_LOOPS)
+_REPEATING = ("vmap", *LOOPS)
 """Transformations that run a function's operations more than once for one trace of it."""
 
 

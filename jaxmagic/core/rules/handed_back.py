@@ -47,16 +47,22 @@ def rooted(path: str) -> tuple[str, str]:
     return path[:end], path[end:]
 
 
-def spelled(node: ast.expr) -> str:
-    """`state.key`, `state['key']`, `state[1]`; empty for anything else."""
+def spelled(node: ast.AST, *, variable: bool = False) -> str:
+    """`state.key`, `state['key']`, `state[1]`; with `variable` also `state[i]` and `state[-1]`; empty for others."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=owner, attr=name):
-            return f"{inner}.{name}" if (inner := spelled(owner)) else ""
-        case ast.Subscript(value=owner, slice=ast.Constant(value=str() | int() as index)):
-            return f"{inner}[{index!r}]" if (inner := spelled(owner)) else ""
+            return f"{inner}.{name}" if (inner := spelled(owner, variable=variable)) else ""
+        case ast.Subscript(value=owner, slice=index) if _is_known(index) or (
+            variable and isinstance(index, ast.Constant | ast.Name | ast.UnaryOp)
+        ):
+            return f"{inner}[{ast.unparse(index)}]" if (inner := spelled(owner, variable=variable)) else ""
     return ""
+
+
+def _is_known(index: ast.expr) -> bool:
+    return isinstance(index, ast.Constant) and isinstance(index.value, str | int)
 
 
 def reached(node: ast.expr, path: str) -> str:

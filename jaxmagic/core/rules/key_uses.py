@@ -2,11 +2,11 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import function_behind
-from jaxmagic.core.rules.handed_back import Kept, Origins, kept, reached, rooted, stored_elsewhere
+from jaxmagic.core.rules.handed_back import Kept, Origins, kept, reached, rooted, spelled, stored_elsewhere
 from jaxmagic.core.rules.key_libraries import library_draw
 from jaxmagic.core.rules.ran import Ran, dotted
 from jaxmagic.core.rules.stores import root_name
@@ -15,7 +15,9 @@ from jaxmagic.core.source.nodes import bound_by, loaded, stored
 _NOT_A_USE = ("key", "PRNGKey", "fold_in", "wrap_key_data", "key_data", "clone", "key_impl", "default_prng_impl")
 _DEEPEST = 4
 """Functions inside of functions that a key is followed into."""
-_COMPARED = ("inference", "prediction")
+LOOPS = ("scan", "while", "fori_loop")
+"""How the transformations of a compiled loop's body begin."""
+COMPARED = ("inference", "prediction")
 """What is done for several models with one key, so that they differ in nothing else."""
 _COMPREHENSIONS = ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp
 
@@ -38,6 +40,8 @@ class Use:
     """What a library draws it for, where it is one of those that know more than `jax.random`."""
     back: "Returned | None" = None
     """The function hands the key back as it was."""
+    folded: "Folded | None" = None
+    """A loop makes the key anew in every pass, and always the same."""
 
     @property
     def last(self) -> "Use":
@@ -52,6 +56,14 @@ class Use:
 
 
 @dataclass(frozen=True, eq=False)
+class Folded:
+    """`k = fold_in(key, 0)` in a loop, where neither the key nor the number changes."""
+
+    loop: ast.For | ast.While
+    made: ast.Call
+
+
+@dataclass(frozen=True, eq=False)
 class Returned:
     """Where a key comes back from a function that drew from it."""
 
@@ -62,14 +74,7 @@ class Returned:
 
 def path_of(node: ast.AST) -> str:
     """`key`, `self.key` or `keys["w"]` as text; empty for what may be another key each time."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=owner, attr=name):
-            return f"{inner}.{name}" if (inner := path_of(owner)) else ""
-        case ast.Subscript(value=owner, slice=ast.Constant() | ast.Name() | ast.UnaryOp() as index):
-            return f"{inner}[{ast.unparse(index)}]" if (inner := path_of(owner)) else ""
-    return ""
+    return spelled(node, variable=True)
 
 
 def library_use(observed: Observed, piece: Ran, node: ast.AST) -> ast.expr | None:
@@ -260,11 +265,11 @@ class Walk:
         before = dict(self.used)
         yield from self.through(loop.body)
         bound = {*stored(*bound_by(loop), *loop.body), *_all_paths_stored(loop)}
-        alike = set(self._same_in_every_pass(loop, bound))
+        alike = dict(self._same_in_every_pass(loop, bound))
         stays = not isinstance(loop.body[-1], ast.Break | ast.Return)
         for path, use in list(self.used.items()):
             # A function may be meant to get the same key each time, to evaluate a model for one.
-            changing = bound - alike if use.function is None else bound
+            changing = bound - alike.keys() if use.function is None else bound
             renewed = path in changing or changing & loaded(use.key)
             if use.back is not None:
                 renewed = rooted(path)[0] in {
@@ -272,10 +277,11 @@ class Walk:
                     *stored(*bound_by(loop)),
                 }
             if path not in before and not renewed and stays and _counts_in_a_loop(loop, use):
-                yield use, use
+                again = replace(use, folded=Folded(loop, alike[path])) if path in alike else use
+                yield again, again
 
-    def _same_in_every_pass(self, loop: ast.For | ast.While, bound: set[str]) -> Iterator[str]:
-        """`k = fold_in(key, 0)`, where neither the key nor the number changes."""
+    def _same_in_every_pass(self, loop: ast.For | ast.While, bound: set[str]) -> Iterator[tuple[str, ast.Call]]:
+        """Keys that are folded with the same number in each pass, with the call that does."""
         assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         for statement in loop.body:
             match statement:
@@ -283,7 +289,7 @@ class Walk:
                     folded = dotted(self.observed, self.piece, call.func) == "jax.random.fold_in"
                     once = sum(each.id == name for each in assigned) == 1
                     if folded and once and not bound & loaded(call):
-                        yield name
+                        yield name, call
 
     def _either(self, blocks: list[list[ast.stmt]]) -> Iterator[tuple[Use, Use]]:
         """Blocks of which one runs: what one of them used is used after it, unless it leaves."""
@@ -368,7 +374,7 @@ def _is_compared(use: Use, varied: set[str]) -> bool:
 
     What makes arrays of several sizes does not.
     """
-    if use.last.kind in _COMPARED:
+    if use.last.kind in COMPARED:
         return True
     if use.function is None:
         return use.shared
@@ -393,7 +399,7 @@ def _is_repeated(first: Use, again: Use) -> bool:
     """
     if first.last.shared or again.last.shared:
         return True
-    if first.last.kind in _COMPARED and first.last.kind == again.last.kind:
+    if first.last.kind in COMPARED and first.last.kind == again.last.kind:
         return True
     if not _is_same_function(first, again):
         return False
@@ -418,7 +424,7 @@ def _is_kept(use: Use) -> bool:
 
 def _counts_in_a_loop(loop: ast.For | ast.While, use: Use) -> bool:
     """Whether passes that draw the same are a mistake: a function may be timed, or run for several settings."""
-    if use.last.kind in _COMPARED:
+    if use.last.kind in COMPARED:
         return False
     if (use.function is None and not use.shared) or use.back is not None:
         return True

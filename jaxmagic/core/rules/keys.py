@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from jaxmagic.core.rules.catalogue import Cause, on_cell, on_error
 from jaxmagic.core.rules.contexts import Failing, Observed
 from jaxmagic.core.rules.key_returns import handed_back, module_of
-from jaxmagic.core.rules.key_uses import Use, Walk, arguments_of, is_split, path_of
+from jaxmagic.core.rules.key_uses import COMPARED, LOOPS, Folded, Use, Walk, arguments_of, is_split, path_of
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import alias, replaced, text
 from jaxmagic.core.source.nodes import loaded, stored
 from jaxmagic.core.source.spans import lines_of
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
-
-_MODELS = ("inference", "prediction")
-_LOOPS = ("scan", "while", "fori_loop")
 
 
 @on_cell("key-reused", "wrong-result", "the same random key is used twice")
@@ -53,35 +50,26 @@ def key_reused(observed: Observed) -> Iterator[Cause]:
 def _cause(first: Use, second: Use) -> Cause:
     if first.back is not None:
         return handed_back(first, second)
-    return (_folded_alike(first) if first is second else None) or _reused(first, second)
+    return _folded_alike(first, first.folded) if first.folded is not None else _reused(first, second)
 
 
-def _folded_alike(use: Use) -> Cause | None:
+def _folded_alike(use: Use, folded: Folded) -> Cause:
     """A key made by `fold_in` of what doesn't change in the loop."""
-    loops = [node for node in use.piece.own if isinstance(node, ast.For) and use.node in ast.walk(node)]
-    for loop in loops:
-        for statement in loop.body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, number]) as made) if name == text(
-                    use.key
-                ):
-                    count = _count_of(loop)
-                    fix = text(replaced(made, number, ast.Name(count, ast.Load()))) if count else ""
-                    piece = use.piece
-                    return Cause(
-                        title=f"key `{name}` is the same in every pass of the loop",
-                        explanation=f"`{piece.text(made)}` depends on nothing that changes in the loop, and "
-                        f"`{piece.text(use.node)}` draws the same numbers each time. Fold in the number of the pass.",
-                        span=piece.span_of(use.node),
-                        evidence=(Evidence("made here, from the same key and number", piece.span_of(made)),),
-                        fix=fix,
-                        replaces=piece.span_of(made) if fix else None,
-                        sure=use.kind not in _MODELS,
-                    )
-    return None
+    piece, made, count = use.piece, folded.made, _count_of(folded.loop)
+    fix = text(replaced(made, made.args[1], ast.Name(count, ast.Load()))) if count and len(made.args) == 2 else ""
+    return Cause(
+        title=f"key `{text(use.key)}` is the same in every pass of the loop",
+        explanation=f"`{piece.text(made)}` depends on nothing that changes in the loop, and `{piece.text(use.node)}` "
+        "draws the same numbers each time. Fold in the number of the pass.",
+        span=piece.span_of(use.node),
+        evidence=(Evidence("made here, from the same key and number", piece.span_of(made)),),
+        fix=fix,
+        replaces=piece.span_of(made) if fix else None,
+        sure=use.kind not in COMPARED,
+    )
 
 
-def _count_of(loop: ast.For) -> str:
+def _count_of(loop: ast.For | ast.While) -> str:
     """The variable that counts the passes."""
     match loop:
         case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
@@ -95,7 +83,7 @@ def _carried(walk: Walk) -> Iterator[tuple[Use, Use]]:
     """Keys that the body of a compiled loop draws from and hands to the next pass as they are."""
     piece = walk.piece
     inner = {call.transforms[0] for call in piece.calls if call.transforms}
-    if not inner or not all(word.startswith(_LOOPS) for word in inner) or isinstance(piece.node, ast.Module):
+    if not inner or not all(word.startswith(LOOPS) for word in inner) or isinstance(piece.node, ast.Module):
         return
     carry = {arg.arg for arg in arguments_of(piece).args}
     for node in piece.own:
@@ -142,7 +130,7 @@ def _reused(first: Use, second: Use) -> Cause:
         evidence=tuple(seen),
         fix=fix,
         replaces=replaces,
-        sure=where.file == piece.file and not any(use.function or use.kind in _MODELS for use in (first, second)),
+        sure=where.file == piece.file and not any(use.function or use.kind in COMPARED for use in (first, second)),
     )
 
 

@@ -83,6 +83,11 @@ RENEWED = [
         "jax.random.fold_in(self.key, place)",
     ),
     (
+        "base, out = jax.random.key(0), []\nfor e in range(2):\n    k = jax.random.fold_in(base, e)\n"
+        "    for b in range(2):\n        out.append(jax.random.normal(k))",
+        "k, k_1 = jax.random.split(k)",
+    ),
+    (
         "def body(carry, _):\n    x, key = carry\n    x = x + jax.random.normal(key)\n    return (x, key), x\n"
         "out = jax.lax.scan(body, (0.0, jax.random.key(0)), None, length=3)[1]",
         "x = x + jax.random.normal(key_1)",
