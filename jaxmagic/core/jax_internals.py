@@ -311,11 +311,9 @@ def frames_within_trace(traceback: Any) -> list[tuple[CodeType, int]]:
     return frames
 
 
-def is_whole(traceback: Any) -> bool:
-    """Whether an equation's traceback goes on to the bottom of a thread's stack: no trace of jit was around it."""
-    codes = traceback.raw_frames()[0]
-    bottom = bool(codes) and codes[-1].co_name in _BOTTOMS
-    return bottom and len(frames_within_trace(traceback)) == len(codes)
+def is_whole(frames: list[tuple[CodeType, int]]) -> bool:
+    """Whether `frames_within_trace` go on to the bottom of a thread's stack: no trace of jit was around them."""
+    return bool(frames) and frames[-1][0].co_name in _BOTTOMS
 
 
 _BOTTOMS = ("<module>", "_run_module_as_main", "_bootstrap")

@@ -66,8 +66,9 @@ class Stacks:
 
     def _add(self, traceback: Any, outer: int) -> int:
         index = outer
-        frames = [each for each in reversed(frames_within_trace(traceback)) if self._of_user(each[0].co_filename)]
-        if frames and outer >= 0 and is_whole(traceback):
+        within = frames_within_trace(traceback)
+        frames = [each for each in reversed(within) if self._of_user(each[0].co_filename)]
+        if frames and outer >= 0 and is_whole(within):
             caller = self.table.frame(outer).span.file
             if caller not in {code.co_filename for code, _ in frames}:
                 return outer  # JAX keeps what it derives of its own functions, with the frames of who called first

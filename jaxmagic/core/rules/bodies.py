@@ -186,13 +186,7 @@ def _with_arguments(body: Function, loop: str, count: int) -> Fix:
         arguments = copied(body.node.args)
         arguments.args.insert(len(arguments.args) if loop == "scan" else 0, ast.arg(name))
         return text(ast.Lambda(arguments, body.node.body)), body.span_of(body.node)
-    changed = copied(body.node)
-    changed.args.args.insert(0, ast.arg(name)) if loop == "fori_loop" else None
-    header, span = with_parameters(body.file, body.node, [name])
-    if loop == "fori_loop":
-        changed.body, changed.decorator_list = [ast.Pass()], []
-        header = text(changed).rpartition("\n")[0]
-    return header, span
+    return with_parameters(body.file, body.node, [name], in_front=loop == "fori_loop")
 
 
 def _mapped(failing: Failing, node: ast.Call) -> Cause:

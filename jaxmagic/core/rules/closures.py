@@ -33,7 +33,7 @@ def setting_not_array(failing: Failing) -> Cause | None:
     if match is None or not isinstance(node, ast.Call) or match["kind"].endswith(("ndarray", "Struct", "range")):
         return None
     kind = match["kind"].rpartition(".")[2]
-    found = next(((arg, path) for arg in node.args for path in _paths(_value(failing, arg), kind, "", 0)), None)
+    found = next(((arg, path) for arg in node.args for path in _paths(failing.value(arg), kind, "", 0)), None)
     way, function, arguments = _transformed(failing, node)
     if found is None or not way or found[0] not in arguments:
         return None
@@ -60,11 +60,6 @@ def setting_not_array(failing: Failing) -> Cause | None:
         fix=fix,
         replaces=failing.span,
     )
-
-
-def _value(failing: Failing, node: ast.expr) -> Any:
-    value = failing.scope.get(node)
-    return failing.received.get(node) if value is None else value
 
 
 def _paths(value: Any, kind: str, path: str, depth: int) -> Iterator[str]:

@@ -10,11 +10,11 @@ from jaxmagic.core.rules.calls import short_type
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_from
-from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, text, with_parameters
+from jaxmagic.core.rules.rewrite import alias, call, replaced, text, with_parameters
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, name_called
-from jaxmagic.records import Evidence
+from jaxmagic.records import Evidence, Span
 
 _DEEPEST = 6
 _BACKWARD = re.compile(
@@ -99,6 +99,10 @@ def _result(rule: Function | None) -> ast.expr | None:
     return results[0] if len(results) == 1 else None
 
 
+def _at(rule: Function | None, part: ast.expr | None) -> Span | None:
+    return rule.span_of(part) if rule is not None and part is not None else None
+
+
 def _undifferentiated(primal: Function | None) -> int:
     """How many arguments a custom_vjp leaves out of its derivative."""
     marked = primal.node.decorator_list if primal is not None and isinstance(primal.node, ast.FunctionDef) else []
@@ -123,7 +127,7 @@ def _cotangents(failing: Failing, match: re.Match[str]) -> Cause:
     got, wanted = _leaves(match["got"]), _leaves(match["wanted"])
     apart = _undifferentiated(primal)
     taken = primal.parameters[apart:] if primal is not None and apart == 0 else []
-    span = rule.span_of(result) if rule is not None and result is not None else None
+    span = _at(rule, result)
     fix = ""
     if result is not None and match["got"].strip() == "*" and wanted == 1:
         fix = text(ast.Tuple([result]))
@@ -155,7 +159,7 @@ def _cotangent(failing: Failing, match: re.Match[str]) -> Cause:
     part = result.elts[index] if isinstance(result, ast.Tuple) and index < len(result.elts) else result
     names = primal.parameters[_undifferentiated(primal) :] if primal is not None else []
     argument = f"`{names[index]}`" if index < len(names) and not _undifferentiated(primal) else f"argument {index}"
-    span = rule.span_of(part) if rule is not None and part is not None else None
+    span = _at(rule, part)
     shown = f"`{source.text_of(span)}`" if span is not None else f"output {index} of the backward rule"
     return Cause(
         title=f"{shown} is {short_type(match['got'])}, the cotangent of {argument}, "
@@ -170,7 +174,7 @@ def _cotangent(failing: Failing, match: re.Match[str]) -> Cause:
 def _forward(failing: Failing, match: re.Match[str]) -> Cause:
     rule = _rule(failing)
     result = _result(rule)
-    span = rule.span_of(result) if rule is not None and result is not None else None
+    span = _at(rule, result)
     backward = _backward_of(rule)
     unread = backward is not None and backward.parameters and backward.parameters[0] not in loaded(backward.node)
     fix = text(ast.Tuple([result, ast.Constant(None)])) if result is not None and unread else ""
@@ -203,7 +207,7 @@ def _backward_of(forward: Function | None) -> Function | None:
 def _tangents(failing: Failing, match: re.Match[str]) -> Cause:
     rule = _rule(failing)
     result = _result(rule)
-    span = rule.span_of(result) if rule is not None and result is not None else None
+    span = _at(rule, result)
     fix = ""
     if rule is not None and result is not None and len(rule.parameters) == 2 and not isinstance(result, ast.Tuple):
         value = ast.Call(ast.Name(match["name"].rpartition(".")[2]), [ast.Starred(ast.Name(rule.parameters[0]))], [])
@@ -222,7 +226,7 @@ def _tangent(failing: Failing, match: re.Match[str]) -> Cause:
     rule = _rule(failing)
     result = _result(rule)
     part = result.elts[1] if isinstance(result, ast.Tuple) and len(result.elts) == 2 else None
-    span = rule.span_of(part) if rule is not None and part is not None else None
+    span = _at(rule, part)
     same = match["wanted"].partition("[")[2] == match["got"].partition("[")[2]
     dtype = match["wanted"].lstrip("~").partition("[")[0]
     fix = text(ast.Call(ast.Attribute(part, "astype"), [ast.Constant(dtype)], [])) if part is not None and same else ""
@@ -255,9 +259,8 @@ def custom_rule_arguments(failing: Failing) -> Cause | None:
         "custom_derivatives" in frame.f_globals.get("__name__", "") for frame in failing.machinery
     ):
         return None
-    for file in reversed(failing.files):
-        tree = source.tree(file)
-        for node in ast.walk(tree) if tree is not None else ():
+    for file, tree in reversed(failing.sources):
+        for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[one, other]):
                     known = {each.name: each for each in _functions(tree, file)}
@@ -276,12 +279,8 @@ def _gets(failing: Failing, rule: Function, primal: Function, backward: bool) ->
         return None
     fix, replaces = "", None
     if isinstance(rule.node, ast.FunctionDef) and (backward or own == wanted[: len(own)]):
-        fix, replaces = with_parameters(rule.file, rule.node, [name for name in wanted if name not in own])
-        if backward:
-            changed = copied(rule.node)
-            changed.args.args[:0] = [ast.arg(name) for name in apart]
-            changed.body, changed.decorator_list = [ast.Pass()], []
-            fix = text(changed).rpartition("\n")[0]
+        added = apart if backward else [name for name in wanted if name not in own]
+        fix, replaces = with_parameters(rule.file, rule.node, added, in_front=backward)
     kind = "backward" if backward else "forward"
     why = (
         "It gets what the forward rule kept and the cotangent"
@@ -378,8 +377,5 @@ def custom_rule_missing(failing: Failing) -> Cause | None:
 
 
 def _defined(failing: Failing, name: str) -> Function | None:
-    for file in reversed(failing.files):
-        for each in _functions(source.tree(file), file):
-            if each.name == name.rpartition(".")[2]:
-                return each
-    return None
+    functions = (Function(file, node) for file, node in failing.nodes() if isinstance(node, ast.FunctionDef))
+    return next((each for each in functions if each.name == name.rpartition(".")[2]), None)

@@ -14,7 +14,6 @@ from jaxmagic.core.rules.functions import function_of, made_from
 from jaxmagic.core.rules.jits import with_at
 from jaxmagic.core.rules.rewrite import Edit, alias, call, copied, merged, replaced, text
 from jaxmagic.core.rules.wording import listed
-from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
@@ -208,13 +207,9 @@ def static_field(failing: Failing) -> Cause | None:
 
 
 def _not_static(failing: Failing, owner: str, name: str) -> Fix:
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            if isinstance(node, ast.ClassDef) and node.name == owner:
-                for part in node.body:
-                    match part:
-                        case ast.AnnAssign(target=ast.Name(id=field), value=ast.Call(args=[], keywords=[_])) if (
-                            field == name
-                        ):
-                            return f"{name}: {text(part.annotation)}", span_of(file, part)
+    for file, node in failing.nodes():
+        for part in node.body if isinstance(node, ast.ClassDef) and node.name == owner else ():
+            match part:
+                case ast.AnnAssign(target=ast.Name(id=field), value=ast.Call(args=[], keywords=[_])) if field == name:
+                    return f"{name}: {text(part.annotation)}", span_of(file, part)
     return "", None

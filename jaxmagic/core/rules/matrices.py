@@ -53,7 +53,7 @@ def log_of_determinant(spot: Spot, origin: Origin) -> Rewrite | None:
     log = next((node for node in logs if isinstance(node, ast.Call) and node.args), None)
     if log is None or origin.first.kind != "inf":
         return None
-    inner = _named(spot, log.args[0])
+    inner = spot.behind(log.args[0])
     if not isinstance(inner, ast.Call) or not is_determinant(spot, inner):
         return None
     new = ast.Subscript(call(f"{jnp_of(spot)}.linalg.slogdet", *inner.args), ast.Constant(1), ast.Load())
@@ -62,9 +62,5 @@ def log_of_determinant(spot: Spot, origin: Origin) -> Rewrite | None:
 
 def is_determinant(spot: Spot, node: ast.expr) -> bool:
     """Whether it is a call of `det`, or a name that was given one."""
-    named = _named(spot, node)
+    named = spot.behind(node)
     return named is not None and is_call_of(named, "det")
-
-
-def _named(spot: Spot, node: ast.expr) -> ast.expr | None:
-    return spot.assigned(node.id) if isinstance(node, ast.Name) else node

@@ -11,13 +11,13 @@ from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import with_at
-from jaxmagic.core.rules.rewrite import Edit, alias, call, copied, expression, merged, replaced, text
+from jaxmagic.core.rules.rewrite import Edit, alias, call, copied, expression, merged, replaced, text, with_parameters
 from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded, name_called
 from jaxmagic.core.source.syntax import span_of
-from jaxmagic.records import Evidence, Span
+from jaxmagic.records import Evidence
 
 
 @on_error("state-from-outside", "an NNX variable from outside is changed inside a transformed function")
@@ -110,9 +110,8 @@ def _taken(site: Site, definition: ast.FunctionDef, root: str) -> Fix:
         return "", None
     read = [name for name in site.scope.globals if name in loaded(definition) and name not in site.parameters]
     names = [root, *(name for name in read if name != root and _is_nnx(site.scope.globals[name]))]
-    arguments = ast.unparse(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []))
-    header = f"def {definition.name}({', '.join(filter(None, [arguments, ast.unparse(definition.args)]))}):"
-    edits: list[Edit] = [(_header(site.file, definition), header), *_transformed(site, definition)]
+    header, place = with_parameters(site.file, definition, names, in_front=True)
+    edits: list[Edit] = [(place, header), *_transformed(site, definition)]
     for node in calls:
         changed = ast.Call(node.func, [*map(ast.Name, names), *node.args], node.keywords)
         edits.append((site.span_of(node), text(changed)))
@@ -125,16 +124,6 @@ def _transformed(site: Site, definition: ast.FunctionDef) -> Iterator[Edit]:
         match decorator:
             case ast.Attribute(value=ast.Name(id="jax"), attr="jit") | ast.Name(id="jit"):
                 yield with_at(span_of(site.file, decorator)), f"@{_nnx(site)}.jit"
-
-
-def _header(file: str, definition: ast.FunctionDef) -> Span:
-    """`def f(x):` of a function whose header is one line."""
-    line = definition.lineno
-    colon = source.lines_of(file)[line - 1].encode().rfind(b":") + 1
-    body = definition.body[0]
-    if body.lineno == line:
-        colon = source.lines_of(file)[line - 1].encode()[: body.col_offset].rfind(b":") + 1
-    return Span(file, line, definition.col_offset, line, colon)
 
 
 def _nnx(site: Site) -> str:
@@ -272,15 +261,12 @@ def _merge(failing: Failing, node: ast.Call) -> Cause:
 
 def _split_with(failing: Failing, given: set[str]) -> list[str]:
     """Names that the same `split` gave beside those that are given."""
-    for file in reversed(failing.files):
-        for node in ast.walk(source.tree(file) or ast.Module([], [])):
-            match node:
-                case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call() as made) if (
-                    name_called(made) == "split"
-                ):
-                    parts = [name.id for name in names if isinstance(name, ast.Name)]
-                    if len(parts) == len(names) and parts[0] in given:
-                        return [name for name in parts if name not in given]
+    for _, node in failing.nodes():
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call() as made) if name_called(made) == "split":
+                parts = [name.id for name in names if isinstance(name, ast.Name)]
+                if len(parts) == len(names) and parts[0] in given:
+                    return [name for name in parts if name not in given]
     return []
 
 

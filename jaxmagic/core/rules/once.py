@@ -16,7 +16,6 @@ from jaxmagic.records import Compiled
 MUTATORS = ("append", "extend", "add", "insert", "update", "pop", "remove", "clear", "appendleft", "setdefault")
 """Methods that change their object."""
 _TOLD = ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
-_LOOPS = ("scan", "while", "fori_loop")
 _MAKING = ("__init__", "__post_init__", "setup")
 
 

@@ -12,7 +12,6 @@ from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of, made_from
 from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.core.rules.wording import listed
-from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
@@ -241,8 +240,8 @@ def _policy(failing: Failing) -> _Setting | None:
     """The one `policy=` in the files of the user."""
     found = [
         _Setting(file, node, word.value)
-        for file in failing.files
-        for node in ast.walk(source.tree(file) or ast.Module([], []))
+        for file, tree in failing.sources
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         for word in node.keywords
         if word.arg == "policy"

@@ -78,10 +78,15 @@ def replaced(tree: ast.AST, old: ast.AST, new: ast.AST) -> Any:
     return copied(tree, {id(old): new})
 
 
-def with_parameters(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> tuple[str, Span]:
+def with_parameters(
+    file: str, node: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str], *, in_front: bool = False
+) -> tuple[str, Span]:
     """The header of a `def` with further parameters, and its place; after defaults they are keywords only."""
     changed = copied(node)
-    add_parameters(changed.args, names)
+    if in_front:
+        (changed.args.posonlyargs or changed.args.args)[:0] = [ast.arg(name) for name in names]
+    else:
+        add_parameters(changed.args, names)
     changed.body, changed.decorator_list = [ast.Pass()], []
     return text(changed).rpartition("\n")[0], _header(file, node)
 

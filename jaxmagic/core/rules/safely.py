@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from jaxmagic.core.nonfinite.origins import Origin
 from jaxmagic.core.rules import matrices, written_out
 from jaxmagic.core.rules.rewrite import call, expression, replaced, text
-from jaxmagic.core.rules.spots import Rewrite, Spot, is_call_of, jnp_of, operation_of
+from jaxmagic.core.rules.spots import Rewrite, Spot, infinity, is_call_of, jnp_of, operation_of
 
 SMALL = "1e-12"
 _CLIPPED = ("arccos", "arcsin", "arctanh", "erfinv")
@@ -209,7 +209,7 @@ def _division(spot: Spot, origin: Origin) -> Rewrite | None:
 
 def _counts(spot: Spot, part: ast.expr) -> bool:
     """Whether it is how many there are of something: the sum of a mask, by its name or as a comparison."""
-    node = spot.assigned(part.id) if isinstance(part, ast.Name) else part
+    node = spot.behind(part)
     if node is None or not is_call_of(node, "sum", "count_nonzero"):
         return False
     summed = spot.parts_of(node)[:1]
@@ -230,23 +230,14 @@ def _written_infinity(spot: Spot, origin: Origin) -> Rewrite | None:
         return None
     dtype = origin.first.dtype
     for node in ast.walk(spot.function):
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and _is_infinity(node.operand):
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and infinity(node.operand) == "inf":
             return Rewrite(node, expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{dtype}).min"), _FINITE)
-        if _is_infinity(node, "-inf"):
+        if infinity(node) == "-inf":
             return Rewrite(node, expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{dtype}).min"), _FINITE)
     return None
 
 
 _FINITE = "The least finite number masks as well, and it is a number."
-
-
-def _is_infinity(node: ast.AST, text: str = "inf") -> bool:
-    match node:
-        case ast.Attribute(attr="inf"):
-            return text == "inf"
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(value))]):
-            return value.strip().lower() == text
-    return False
 
 
 def _exponential(spot: Spot, origin: Origin) -> Rewrite | None:
@@ -318,7 +309,7 @@ def _candidates(spot: Spot, *names: str) -> Iterator[ast.Call]:
     if spot.operation == "/" and len(spot.parts) == 2:
         nodes += [each for each in ast.walk(spot.parts[1]) if isinstance(each, ast.expr)]
     for node in nodes:
-        named = spot.assigned(node.id) if isinstance(node, ast.Name) else node
+        named = spot.behind(node)
         if isinstance(named, ast.Call) and is_call_of(named, *names):
             yield named
 

@@ -129,6 +129,10 @@ class Spot:
                     found = value if node.lineno < self.node.lineno else found
         return found
 
+    def behind(self, node: ast.AST | None) -> Any:
+        """What a plain name was assigned; any other node itself."""
+        return self.assigned(node.id) if isinstance(node, ast.Name) else node
+
     def mask(self) -> Mask | None:
         """A `where` that throws some of the expression's values away: around it, or of the name it is assigned to."""
         inside: ast.AST = self.node
@@ -200,6 +204,17 @@ def operation_of(node: ast.AST) -> str:
 
 def is_call_of(node: ast.AST, *names: str) -> bool:
     return isinstance(node, ast.Call) and operation_of(node) in names
+
+
+def infinity(node: ast.AST) -> str:
+    """`inf` for `jnp.inf` and `float("inf")`, `-inf` for `float("-inf")`; empty for anything else."""
+    match node:
+        case ast.Attribute(attr="inf"):
+            return "inf"
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(value))]):
+            written = value.strip().lower()
+            return written if written in ("inf", "-inf") else ""
+    return ""
 
 
 def _mask(node: ast.AST, holds: Any) -> Mask | None:

@@ -2,11 +2,10 @@
 
 import ast
 from collections.abc import Iterator
-from typing import Any
 
 from jaxmagic.core.nonfinite.origins import Origin
 from jaxmagic.core.rules.rewrite import call, expression, replaced, text
-from jaxmagic.core.rules.spots import Rewrite, Spot, is_call_of, jax_of, jnp_of, operation_of
+from jaxmagic.core.rules.spots import Rewrite, Spot, infinity, is_call_of, jax_of, jnp_of, operation_of
 
 
 def softmax(spot: Spot, origin: Origin) -> Rewrite | None:
@@ -20,7 +19,7 @@ def softmax(spot: Spot, origin: Origin) -> Rewrite | None:
             outer = next((n for n in ast.walk(spot.function) if is_call_of(n, "log") and _only(n) is division), None)
             name = "log_softmax" if outer is not None else "softmax"
             kept, also = logits, ""
-            if spot.making.kind == "nan" and any(map(_is_infinity, _walk(spot))):
+            if spot.making.kind == "nan" and any(map(infinity, _walk(spot))):
                 least = expression(f"{jnp_of(spot)}.finfo({jnp_of(spot)}.{spot.making.dtype}).min")
                 kept = call(f"{jnp_of(spot)}.maximum", logits, least)
                 also = " A row in which all is masked becomes uniform."
@@ -33,15 +32,6 @@ def _is_of_infinities(origin: Origin) -> bool:
     """`-inf - -inf`, which no other way to write the same avoids."""
     making = origin.first
     return making.kind == "nan" and making.primitive == "sub" and all(value.inf for value in making.operands)
-
-
-def _is_infinity(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(attr="inf"):
-            return True
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(value))]):
-            return value.strip().lower().lstrip("-") == "inf"
-    return False
 
 
 def log_softmax(spot: Spot, origin: Origin) -> Rewrite | None:
@@ -118,9 +108,9 @@ def _of_jax_nn(spot: Spot, name: str, old: ast.AST, inner: ast.expr) -> Rewrite:
 
 def log_of(spot: Spot, origin: Origin) -> Rewrite | None:
     """`log(softmax(x))`, `log(sigmoid(x))`, `log(1 - sigmoid(x))`."""
-    inner = _named(spot, _only(spot.node) if spot.operation == "log" else None)
+    inner = spot.behind(_only(spot.node) if spot.operation == "log" else None)
     if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub) and spot.scope.get(inner.left) == 1:
-        other = _named(spot, inner.right)
+        other = spot.behind(inner.right)
         if is_call_of(other, "sigmoid") and (x := _only(other)) is not None:
             new = call(f"{jax_of(spot)}.nn.log_sigmoid", ast.UnaryOp(ast.USub(), x))
             return Rewrite(spot.node, new, "1 - sigmoid(x) is sigmoid(-x), whose logarithm `log_sigmoid` takes safely.")
@@ -135,7 +125,7 @@ def sinc(spot: Spot, _: Origin) -> Rewrite | None:
     """`sin(x) / x` at zero, where it is 1."""
     match spot.node:
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            sine = _named(spot, left)
+            sine = spot.behind(left)
             if is_call_of(sine, "sin") and (x := _only(sine)) is not None and text(x) == text(right):
                 jnp = jnp_of(spot)
                 new = call(f"{jnp}.sinc", ast.BinOp(x, ast.Div(), expression(f"{jnp}.pi")))
@@ -167,11 +157,6 @@ def xlogy(spot: Spot, origin: Origin) -> Rewrite | None:
 # ---------------------------------------------------------------------------------------------- parts
 
 
-def _named(spot: Spot, node: ast.AST | None) -> Any:
-    """What a name was assigned; any other node itself."""
-    return spot.assigned(node.id) if isinstance(node, ast.Name) else node
-
-
 def _only(node: ast.AST | None) -> ast.expr | None:
     return node.args[0] if isinstance(node, ast.Call) and node.args else None
 
@@ -184,7 +169,7 @@ def _exponentials(spot: Spot) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Each exponential that the spot is, or works on: the call, or the name that it was given, and its operand."""
     nodes = [spot.node, *ast.walk(spot.node), *(node for node in spot.around if isinstance(node, ast.expr))]
     for node in nodes:
-        named = spot.assigned(node.id) if isinstance(node, ast.Name) else node
+        named = spot.behind(node)
         if isinstance(named, ast.Call) and is_call_of(named, "exp") and named.args:
             yield named, named.args[0]
 
