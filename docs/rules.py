@@ -67,6 +67,8 @@ _KINDS = {
     "nonfinite": "Numbers",
     "nans": "Numbers",
     "precision": "Numbers",
+    "promotion": "Numbers",
+    "rounding": "Numbers",
     "linen": "Layers and their state",
     "nnx": "Layers and their state",
     "equinox": "Layers and their state",

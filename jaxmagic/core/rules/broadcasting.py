@@ -40,7 +40,7 @@ def column_against_vector(observed: Observed) -> Iterator[Cause]:
         if not _has_column(observed, piece, hints):
             continue
         for node in piece.own:
-            operands = _operands(observed, piece, node) if left > 0 else None
+            operands = elementwise_operands(observed, piece, node) if left > 0 else None
             if operands is not None and isinstance(node, ast.expr):
                 left -= 1
                 cause = _suspicious(observed, piece, hints, node, *operands)
@@ -53,7 +53,7 @@ def column_against_vector(observed: Observed) -> Iterator[Cause]:
             yield from _in_a_program(observed, product)
 
 
-def _operands(observed: Observed, piece: Ran, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+def elementwise_operands(observed: Observed, piece: Ran, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     """The two sides of an operation that goes element by element."""
     match node:
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OPERATIONS):
@@ -70,7 +70,7 @@ def _in_a_program(observed: Observed, product: Product) -> Iterator[Cause]:
     piece, node = _piece_at(observed, product.span), source.node_at(product.span)
     if piece is None or not isinstance(node, ast.expr):
         return
-    sides = _operands(observed, piece, node)
+    sides = elementwise_operands(observed, piece, node)
     if sides is not None:
         column, vector = sides if product.column_first else sides[::-1]
     else:

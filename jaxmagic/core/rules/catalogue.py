@@ -76,6 +76,8 @@ FAMILIES = (
     "bounds",
     "aliasing",
     "precision",
+    "promotion",
+    "rounding",
     "stale",
     "effects",
     "keys",

@@ -2,7 +2,7 @@
 
 import ast
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,12 +14,14 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.functions_called import function_behind
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.shapes_seen import Shapes
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import definition
 
 MOST = 1_000_000
 """Elements of an array that are looked at."""
 
 _DEEPEST = 20
+_MOST_PASSES = 200
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -27,9 +29,14 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
     ast.Pow: lambda a, b: _power(a, b),
+    ast.MatMult: lambda a, b: _product(a, b),
 }
 _MAKE = ("arange", "array", "asarray", "full", "abs", "square", "reshape", "ravel", "maximum", "minimum")
+_VALUES = {"array": 1, "asarray": 1, "full": 2}
+"""How many arguments come before a dtype."""
 _REDUCE = ("sum", "prod", "cumsum", "cumprod", "max", "min", "dot")
+_FAILS = (UnknownError, ValueError, TypeError, ArithmeticError, IndexError, AttributeError)
+"""What working out an expression raises, for the user's may well be wrong."""
 _TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
@@ -40,20 +47,26 @@ class Exact:
     """
 
     def __init__(
-        self, observed: Observed, piece: Ran, depth: int = 0, site: tuple[Ran, ast.Call] | None = None
+        self,
+        observed: Observed,
+        piece: Ran,
+        depth: int = 0,
+        site: tuple[Ran, ast.Call] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
-        """Of one call of the function, or of the only one."""
+        """Of one call of the function, or of the only one; where it is known, what names were given in it."""
         self._observed = observed
         self._piece = piece
         self._depth = depth
         self._site = site
+        self._given = given or {}
         self._open: set[str] = set()
 
     def get(self, node: ast.AST | None) -> Any:
         """An `int`, a tuple of them or an integer array; None where it can't be told."""
         try:
             found = None if node is None else self.value(node)
-        except (UnknownError, ValueError, TypeError, ArithmeticError, IndexError, AttributeError):
+        except _FAILS:
             return None
         return found
 
@@ -94,14 +107,23 @@ class Exact:
             self._open.discard(name)
 
     def _bound(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
         writes = list(_writes(self._piece, name))
         if any(write is None for write in writes) or len(writes) > 1:
             raise UnknownError(f"{name} changes")
         if writes:
-            return self._written(writes[0])
+            return self._kept(name) if isinstance(self._piece.node, ast.Module) else self._written(writes[0])
         if name in self._piece.local:
             return self._argument(name)
         return concrete(self._observed.namespace.get(name))
+
+    def _kept(self, name: str) -> Any:
+        """Of a variable of the notebook that is written once: worked out, or as it still is."""
+        try:
+            return self._written(next(_writes(self._piece, name)))
+        except _FAILS:
+            return concrete(self._observed.namespace.get(name))
 
     def _written(self, write: ast.AST | None) -> Any:
         match write:
@@ -140,7 +162,25 @@ class Exact:
                 return np.arange(int(there.value(first)), int(there.value(last)))
             case ("scan", 1, [_, _, given, *_]) | ("map", 0, [_, given, *_]) if not isinstance(given, ast.Tuple):
                 return _number(there.value(given))
+            case ("fori_loop", 1, [first, last, _, start]):
+                return self._carried(there.value(start), range(int(there.value(first)), int(there.value(last))), 1)
+            case ("scan", 0, [_, start, given]) if not isinstance(given, ast.Tuple):
+                return self._carried(there.value(start), _number(there.value(given)), 0)
         raise UnknownError("what a loop carries")
+
+    def _carried(self, value: Any, passes: Sequence[Any], position: int) -> Any:
+        """The number that a loop carries, as each pass gets it."""
+        result, names = returned(self._piece), parameters(self._piece)
+        if position == 0 and isinstance(result, ast.Tuple):
+            result = result.elts[0]
+        if result is None or len(names) != 2 or len(passes) > _MOST_PASSES or np.ndim(value) or np.ndim(passes) > 1:
+            raise UnknownError("what a loop carries")
+        values = []
+        for each in passes:
+            values.append(value)
+            given = {names[position]: value, names[1 - position]: int(each)}
+            value = Exact(self._observed, self._piece, self._depth + 5, self._site, given).value(result)
+        return np.array(values, dtype=object)
 
     # ------------------------------------------------------------------------------------------------- calls
 
@@ -152,7 +192,9 @@ class Exact:
         name = dotted(self._observed, self._piece, node.func)
         package, _, function = name.rpartition(".")
         if package in ("jax.numpy", "numpy"):
-            return self._array_function(function, [self.value(arg) for arg in node.args[:3]], axis)
+            return self._array_function(
+                function, [self.value(arg) for arg in node.args[: _VALUES.get(function, 3)]], axis
+            )
         if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCE, "ravel", "reshape"):
             values = [self.value(node.func.value), *map(self.value, node.args)]
             return self._array_function(node.func.attr, values, axis)
@@ -170,6 +212,8 @@ class Exact:
         if function == "full":
             return np.full(values[0], _number(values[1]))
         array, *rest = [_number(value) if function not in ("reshape",) else value for value in values]
+        if function == "dot":
+            return _product(array, *rest)
         if function in _REDUCE:
             array = _unbounded(array)
         return _small(getattr(np, function)(array, *rest, **axis))
@@ -232,6 +276,12 @@ def _power(base: Any, exponent: Any) -> Any:
     return _unbounded(base) ** int(exponent)
 
 
+def _product(left: Any, right: Any) -> Any:
+    if np.size(left) * np.size(right) > MOST:
+        raise UnknownError("a large product")
+    return _unbounded(left) @ _unbounded(right)
+
+
 def _unbounded(value: Any) -> Any:
     """With Python's integers, which do not wrap; of a long array in double precision, exact to fifteen digits."""
     if isinstance(value, int):
@@ -275,6 +325,14 @@ def _mentions(target: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 
 
+def returned(piece: Ran) -> ast.expr | None:
+    """What a function gives back, if it says so in one place."""
+    if isinstance(piece.node, ast.Lambda):
+        return piece.node.body
+    results = [node.value for node in piece.own if isinstance(node, ast.Return)]
+    return results[0] if len(results) == 1 else None
+
+
 def parameters(piece: Ran) -> list[str]:
     """Names of the positional parameters, without the `self` of a method."""
     names = [each.arg for each in piece.node.args.args] if not isinstance(piece.node, ast.Module) else []
@@ -295,6 +353,15 @@ def call_sites(observed: Observed, piece: Ran) -> Iterator[tuple[Ran, ast.Call]]
                 yield caller, call
         elif _called(observed, call.func) is piece.node:
             yield caller, call
+
+
+def keeps_type(observed: Observed, piece: Ran) -> bool:
+    """Whether a piece is the body of a loop that starts from an array: what it carries has that array's type."""
+    for caller, call in call_sites(observed, piece):
+        start = {"fori_loop": 3, "scan": 1}.get(name_called(call), 0) if _mapped(observed, caller, call) else 0
+        if start and start < len(call.args) and not isinstance(call.args[start], ast.Constant):
+            return True
+    return False
 
 
 def _mapped(observed: Observed, caller: Ran, call: ast.Call) -> ast.expr | None:

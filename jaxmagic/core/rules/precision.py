@@ -11,17 +11,21 @@ import numpy as np
 from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.exact import Exact
+from jaxmagic.core.rules.exact import Exact, keeps_type
 from jaxmagic.core.rules.functions_called import is_jitted
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, text
+from jaxmagic.core.rules.rewrite import alias, expression, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
-_REDUCTIONS = ("sum", "prod", "cumsum", "cumprod")
-_GROWING = ast.Add | ast.Sub | ast.Mult | ast.Pow
+_REDUCTIONS = ("sum", "prod", "cumsum", "cumprod", "dot")
+_GROWING = ast.Add | ast.Sub | ast.Mult | ast.Pow | ast.MatMult
 _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
+_SMALLEST = 128
+"""Each of JAX's types has the numbers from zero up to this."""
+_WRAPPING = ("int32", "int16", "int8", "uint16", "uint8")
 _WIDE = ("float64", "int64", "complex128", "uint64")
 _SWITCH = 'jax.config.update("jax_enable_x64", True)  # first thing, before any array is made'
 
@@ -32,24 +36,26 @@ def _is_narrow(observed: Observed) -> bool:
     return not wide and not any("enable_x64" in line for file in observed.files for line in source.lines_of(file))
 
 
-@on_cell("integer-overflow", "wrong-result", "an integer result is beyond 32 bits and wraps around")
+@on_cell("integer-overflow", "wrong-result", "an integer result is beyond its type's range and wraps around")
 def integer_overflow(observed: Observed) -> Iterator[Cause]:
     """JAX's integers have 32 bits unless `jax_enable_x64` is set, and wrap around beyond 2,147,483,647 without an
-    error. NumPy's have 64: the same sum of the same numbers may be right there and wrong here.
+    error. NumPy's have 64: the same sum of the same numbers may be right there and wrong here. Those of 8 and 16 bits,
+    as of images and quantized weights, wrap much sooner: `img + 100`, or the difference of two images.
 
     Sure: the operands are known (constants, ranges, arrays that were there when the cell ended), and the exact
-    result was worked out. Results of data that only the program knows are not seen. Unsigned integers, which
-    hashes let wrap on purpose, are left alone.
+    result was worked out. Results of data that only the program knows are not seen. Unsigned integers of 32 bits,
+    which hashes let wrap on purpose, are left alone.
     """
-    for piece in ran(observed) if _is_narrow(observed) else ():
+    narrow = _is_narrow(observed)
+    for piece in ran(observed):
         exact, shapes = Exact(observed, piece), Shapes(observed, piece)
         inside: set[ast.AST] = set()
         for node in piece.own:
             if node not in inside and _may_grow(node) and isinstance(node, ast.Call | ast.BinOp):
-                value = _too_big(exact, shapes, observed, piece, node)
-                if value is not None:
+                found = _too_big(exact, shapes, observed, piece, node)
+                if found is not None and (narrow or found[1] != "int32"):
                     inside.update(ast.walk(node))
-                    yield _overflow(observed, piece, node, value)
+                    yield _overflow(observed, piece, node, *found)
 
 
 def _may_grow(node: ast.AST) -> bool:
@@ -63,17 +69,20 @@ def _may_grow(node: ast.AST) -> bool:
 
 def _too_big(
     exact: Exact, shapes: Shapes, observed: Observed, piece: Ran, node: ast.Call | ast.BinOp
-) -> int | float | None:
-    """The exact result that is farthest beyond 32 bits, where JAX's own has type int32."""
+) -> tuple[int, str] | None:
+    """The exact result that is farthest beyond its type, where JAX's own has that type, and the type."""
     value = exact.get(node)
     if value is None or not np.size(value):
         return None
     low, high = np.min(value), np.max(value)
-    farthest = high if high > _HIGHEST else low if low < _LOWEST else None
-    if farthest is None or not _of_jax(shapes, observed, piece, node):
+    if (low >= 0 and high < _SMALLEST) or not _of_jax(shapes, observed, piece, node):
         return None
     aval = shapes.aval(node)  # last, as JAX has to trace the expression for it
-    return int(farthest) if aval is not None and aval.dtype == "int32" else None
+    if aval is None or aval.dtype not in _WRAPPING:
+        return None
+    range_of = np.iinfo(aval.dtype)
+    farthest = high if high > range_of.max else low if low < range_of.min else None
+    return (int(farthest), aval.dtype) if farthest is not None else None
 
 
 def _of_jax(shapes: Shapes, observed: Observed, piece: Ran, node: ast.AST) -> bool:
@@ -85,23 +94,33 @@ def _of_jax(shapes: Shapes, observed: Observed, piece: Ran, node: ast.AST) -> bo
     )
 
 
-def _overflow(observed: Observed, piece: Ran, node: ast.Call | ast.BinOp, value: int | float) -> Cause:
-    single = f"{alias(Scope({}, observed.namespace), 'jax.numpy')}.float32"
-    if isinstance(node, ast.Call):
-        dtype = ast.keyword("dtype", ast.parse(single, mode="eval").body)
-        fix = text(ast.Call(node.func, node.args, [*node.keywords, dtype]))
-    else:
-        left = ast.Call(ast.parse(single, mode="eval").body, [node.left], [])
-        fix = text(ast.BinOp(left, node.op, node.right))
+def _overflow(observed: Observed, piece: Ran, node: ast.Call | ast.BinOp, value: int, dtype: str) -> Cause:
+    jnp = alias(Scope({}, observed.namespace), "jax.numpy")
+    wide = expression(f"{jnp}.{'float32' if dtype == 'int32' else 'int32'}")
+    match node:
+        case ast.Call():
+            word = "preferred_element_type" if name_called(node) == "dot" else "dtype"
+            fixed = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(word, wide)])
+        case ast.BinOp(left=ast.Constant() as left, right=right):
+            fixed = ast.BinOp(left, node.op, _as(wide, right, dtype))
+        case ast.BinOp(left=left, right=right):
+            fixed = ast.BinOp(_as(wide, left, dtype), node.op, right)
     return Cause(
-        title=f"`{' '.join(piece.text(node).split())}` overflows int32: exactly it is {value:,}",
+        title=f"`{' '.join(piece.text(node).split())}` overflows {dtype}: exactly it is {value:,}",
         explanation="Integers have 32 bits unless `jax_enable_x64` is set; beyond 2,147,483,647 they wrap around "
         "without an error. Single precision keeps the size and seven digits; for all digits, set "
-        "`jax_enable_x64` at the top of the notebook.",
+        "`jax_enable_x64` at the top of the notebook."
+        if dtype == "int32"
+        else f"{dtype} holds {np.iinfo(dtype).min:,} to {np.iinfo(dtype).max:,}, a number of Python's takes the type "
+        "of the array that it meets, and what is beyond wraps around without an error.",
         span=piece.span_of(node),
-        fix=fix,
+        fix="" if keeps_type(observed, piece) else text(fixed),
         replaces=piece.span_of(node),
     )
+
+
+def _as(wide: ast.expr, node: ast.expr, dtype: str) -> ast.expr:
+    return ast.Call(wide, [node], []) if dtype == "int32" else ast.Call(ast.Attribute(node, "astype"), [wide], [])
 
 
 def _entries(observed: Observed) -> Iterator[tuple[Ran, ast.Call, ast.expr]]:
@@ -164,7 +183,8 @@ def float64_truncated(observed: Observed) -> Iterator[Cause]:
     first = None
     for piece, call, argument in _entries(observed) if _is_narrow(observed) else ():
         shapes = Shapes(observed, piece)
-        aval = shapes.aval(argument) if isinstance(argument, ast.Name) and not shapes.of_jax(argument) else None
+        plain = isinstance(argument, ast.Name) and not shapes.of_jax(argument) and not _names_dtype(call)
+        aval = shapes.aval(argument) if plain else None
         if aval is not None and aval.dtype in ("float64", "complex128"):
             first = first or piece.span_of(call)
             shown = f"{piece.text(argument)}: {aval} in `{' '.join(piece.text(call).split())[:60]}`"
@@ -179,6 +199,11 @@ def float64_truncated(observed: Observed) -> Iterator[Cause]:
             evidence=tuple(seen.values())[:10],
             fix=_SWITCH,
         )
+
+
+def _names_dtype(node: ast.Call) -> bool:
+    converts = name_called(node) in ("asarray", "array") and len(node.args) > 1
+    return converts or any(word.arg == "dtype" for word in node.keywords)
 
 
 @on_cell("float64-requested", "wrong-result", "64 bits are asked for, and JAX gives 32")
@@ -215,5 +240,5 @@ def _wide_type(node: ast.Call) -> str:
 
 def _makes_array(observed: Observed, piece: Ran, shapes: Shapes, node: ast.Call) -> bool:
     if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
-        return isinstance(node.func.value, ast.Name) and shapes.of_jax(node.func.value)
+        return shapes.of_jax(node.func.value) or _of_jax(shapes, observed, piece, node.func.value)
     return dotted(observed, piece, node.func).startswith(("jax.numpy.", "jax.random.", "jax.nn."))
