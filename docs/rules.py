@@ -72,6 +72,7 @@ _KINDS = {
     "linen": "Layers and their state",
     "nnx": "Layers and their state",
     "equinox": "Layers and their state",
+    "halves": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",
     "operands": "Shapes",

@@ -44,6 +44,7 @@ class Cause:
 FAMILIES = (
     "leaks",
     "equinox",
+    "halves",
     "statics",
     "conditions",
     "conversions",

@@ -33,7 +33,7 @@ def eqx_filtered(failing: Failing) -> Cause | None:
     refused = failing.says(r"is not a valid JAX type|problematic value is of type|requires ndarray or scalar arguments")
     if refused is None or not isinstance(failing.node, ast.Call):
         return None
-    given = [arg for arg in failing.node.args if _is_module(failing.value(arg))]
+    given = [arg for arg in failing.node.args if is_module(failing.value(arg))]
     leaves = [(arg, failing.text(arg) + path) for arg in given for path in _others(failing.value(arg), 0)]
     if not leaves:
         return None
@@ -57,14 +57,14 @@ def eqx_filtered(failing: Failing) -> Cause | None:
     )
 
 
-def _is_module(value: Any) -> bool:
+def is_module(value: Any) -> bool:
     return any(cls.__name__ == "Module" and module_of(cls).startswith("equinox") for cls in type(value).__mro__)
 
 
 def _others(value: Any, depth: int) -> Iterator[str]:
     """Paths of the leaves that are no arrays or numbers; static fields are none."""
     parts = children(value, lambda cls: False) if depth < _DEEPEST else None
-    fields = class_attribute(type(value), "__dataclass_fields__") if _is_module(value) else {}
+    fields = class_attribute(type(value), "__dataclass_fields__") if is_module(value) else {}
     for step, part in parts or ():
         field = fields.get(step.lstrip(".")) if isinstance(fields, dict) else None
         if field is not None and field.metadata.get("static"):
@@ -128,7 +128,7 @@ def eqx_frozen(failing: Failing) -> Cause | None:
             pass
         case _:
             return None
-    if failing.kind != "FrozenInstanceError" or not _is_module(failing.scope.get(owner)):
+    if failing.kind != "FrozenInstanceError" or not is_module(failing.scope.get(owner)):
         return None
     fix, replaces = "", None
     making = (

@@ -56,6 +56,47 @@ FIXED = [
         "`static.activation`",
     ),
     (
+        "eqx-partitioned",
+        MLP + "params, static = eqx.partition(mlp, eqx.is_array)\ndef loss(params, xs):\n"
+        "    return jax.vmap(params)(xs).mean()",
+        "out = jax.grad(loss)(params, xs)",
+        "jax.vmap(eqx.combine(params, static))(xs)",
+        "`params.activation` and `params.final_activation` are None",
+    ),
+    (
+        "eqx-partitioned",
+        CNN,
+        "arrays, rest = eqx.partition(cnn, eqx.is_inexact_array)\nout = rest(jnp.ones((3, 8, 8)))",
+        "eqx.combine(arrays, rest)(jnp.ones((3, 8, 8)))",
+        "`rest.conv.bias`, `rest.conv.weight`, `rest.head.bias` and 1 more are None",
+    ),
+    (
+        "eqx-partitioned",
+        MLP + "class Trainer:\n    def __init__(self, model):\n"
+        "        self.params, self.static = eqx.partition(model, eqx.is_array)\n"
+        "    def loss(self, params, xs):\n        return jax.vmap(params)(xs).mean()",
+        "trainer = Trainer(mlp)\nout = jax.grad(trainer.loss)(trainer.params, xs)",
+        "jax.vmap(eqx.combine(params, self.static))(xs)",
+        "`params` is only a part of the model",
+    ),
+    (
+        "eqx-partitioned",
+        "class VAE(eqx.Module):\n    enc: eqx.nn.MLP\n    def encode(self, x):\n        return self.enc(x)\n"
+        "vae = VAE(eqx.nn.MLP(3, 1, 4, 1, key=key))",
+        "def train(vae, xs):\n    diff, static = eqx.partition(vae, eqx.is_inexact_array)\n    @jax.jit\n"
+        "    def loss(p, xs):\n        return jax.vmap(p.encode)(xs).mean()\n"
+        "    return jax.value_and_grad(loss)(diff, xs)\nout = train(vae, xs)",
+        "jax.vmap(eqx.combine(p, static).encode)(xs)",
+        "`p` is only a part of the model: `p.enc.activation` and",
+    ),
+    (
+        "eqx-partitioned",
+        MLP,
+        "params = eqx.filter(mlp, eqx.is_array)\nout = jax.lax.scan(lambda p, x: (p, p(x)), params, xs)",
+        "eqx.combine(p, mlp)(x)",
+        "`p` is only a part of the model",
+    ),
+    (
         "eqx-frozen",
         "layer = eqx.nn.Linear(3, 2, key=key)",
         "layer.bias = jnp.ones(2)\nout = layer.bias",
@@ -173,3 +214,16 @@ def test_what_a_module_can_not_do_is_said_and_rewritten(rule: str, before: str, 
     assert fix in program.finding.fix
     assert bool(fix) == bool(program.finding.fix)
     assert not fix or "out" in program.fixed().namespace
+
+
+def test_a_none_that_is_no_part_of_the_model_is_not_put_down_to_half_a_model():
+    program = failed(
+        IMPORTS + MLP,
+        """
+        params, static = eqx.partition(mlp, eqx.is_array)
+        def loss(params, xs, mask=None):
+            return (jax.vmap(eqx.combine(params, static))(xs) * mask).mean()
+        jax.grad(loss)(params, xs)
+        """,
+    )
+    assert program.failure.findings == ()
