@@ -71,6 +71,7 @@ _KINDS = {
     "rounding": "Numbers",
     "linen": "Layers and their state",
     "nnx": "Layers and their state",
+    "filtered": "Layers and their state",
     "equinox": "Layers and their state",
     "halves": "Layers and their state",
     "layers": "Shapes",

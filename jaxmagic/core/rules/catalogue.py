@@ -43,6 +43,7 @@ class Cause:
 
 FAMILIES = (
     "leaks",
+    "filtered",
     "equinox",
     "halves",
     "statics",

@@ -97,6 +97,120 @@ FIXED = [
         "`p` is only a part of the model",
     ),
     (
+        "eqx-filtered",
+        MLP + "opt = optax.sgd(0.1)\nstate = opt.init(eqx.filter(mlp, eqx.is_array))\n"
+        "def step(carry, x):\n    model, state = carry\n    grads = eqx.filter_grad(lambda m: m(x).sum())(model)\n"
+        "    updates, state = opt.update(grads, state)\n    return (eqx.apply_updates(model, updates), state), None",
+        "(out, state), _ = jax.lax.scan(step, (mlp, state), xs)\nout(xs[0])",
+        "(out, state), _ = (eqx.combine(arrays, static), ys)",
+        "`mlp.activation` and `mlp.final_activation` are no arrays",
+    ),
+    (
+        "eqx-filtered",
+        MLP,
+        "def total(model, xs):\n    (model, s), _ = jax.lax.scan(lambda c, x: ((c[0], c[1] + c[0](x).sum()), None), "
+        "(model, 0.0), xs)\n    return s\nout = total(mlp, xs)",
+        "eqx.partition((model, jnp.asarray(0.0)), eqx.is_array)",
+        "`model.activation`",
+    ),
+    (
+        "eqx-filtered",
+        "layers = eqx.filter_vmap(lambda k: eqx.nn.MLP(3, 3, 4, 1, key=k))(jax.random.split(key, 3))",
+        "out, _ = jax.lax.scan(lambda x, layer: (layer(x), None), xs[0], layers)",
+        "eqx.combine(row, static)",
+        "`layers.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP,
+        "class Trainer:\n    def run(self, model, xs):\n        def body(i, m):\n"
+        "            grads = eqx.filter_grad(lambda m: jax.vmap(m)(xs).mean())(m)\n"
+        "            return eqx.apply_updates(m, jax.tree.map(lambda g: -0.1 * g, grads))\n"
+        "        return jax.lax.fori_loop(0, 3, body, model)\nout = Trainer().run(mlp, xs)\nout(xs[0])",
+        "return eqx.combine(arrays, static)",
+        "`model.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP,
+        "out = jax.lax.while_loop(lambda s: s[1] < 3, lambda s: (s[0], s[1] + 1), (mlp, 0))",
+        "lambda arrays: (lambda s: s[1] < 3)(eqx.combine(arrays, static))",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP,
+        "out = jax.lax.cond(True, lambda m, x: m(x), lambda m, x: -m(x), mlp, xs[0])",
+        "lambda: (lambda m, x: m(x))(mlp, xs[0])",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "from functools import partial\n@partial(jax.jit, static_argnames=('n',))\ndef f(state, x, n):\n"
+        "    return state['model'](x) * n",
+        "out = f({'model': mlp}, xs[0], 3)",
+        "@eqx.filter_jit",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "state = (mlp, 0)\nstep = jax.jit(lambda s, x: s[0](x), donate_argnums=(0,))",
+        "out = step(state, xs[0])",
+        "eqx.filter_jit(lambda s, x: s[0](x))",
+        "`state[0].activation`",
+    ),
+    (
+        "eqx-filtered",
+        "def make(key):\n    model = eqx.nn.MLP(3, 1, 4, 1, key=key)\n    return model",
+        "out = jax.vmap(make)(jax.random.split(key, 3))",
+        "eqx.filter_vmap(make)",
+        "is a module with functions in it",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "@jax.jit\ndef scaled(x):\n    return eqx.tree_at(lambda m: m.layers[0].bias, mlp, x), x.sum()",
+        "out = scaled(jnp.ones(4))",
+        "@eqx.filter_jit",
+        "is a module with functions in it",
+    ),
+    (
+        "eqx-filtered",
+        MLP,
+        "out = jax.tree.map(lambda a: a * 2, mlp)\nout(xs[0])",
+        "lambda a: a * 2 if eqx.is_array(a) else a",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "grads = eqx.filter_grad(lambda m: jax.vmap(m)(xs).mean())(mlp)",
+        "out = jax.tree.map(lambda p, g: p - 0.1 * g, mlp, grads)\nout(xs[0])",
+        "lambda p, g: p - 0.1 * g if eqx.is_array(p) else p",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-filtered",
+        "models = [eqx.nn.MLP(3, 1, 4, 1, key=k) for k in jax.random.split(key, 3)]",
+        "out = jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)",
+        "*[eqx.filter(each, eqx.is_array) for each in models]",
+        "`models[0].activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "def l2(model):\n    total = 0.0\n    for p in jax.tree.leaves(model):\n"
+        "        total = total + jnp.sum(p**2)\n    return total",
+        "out = jax.jit(lambda: l2(mlp))()",
+        "jax.tree.leaves(eqx.filter(model, eqx.is_array))",
+        "`model.activation`",
+    ),
+    (
+        "eqx-filtered",
+        MLP + "opt = optax.sgd(0.1)\nstate = opt.init(eqx.filter(mlp, eqx.is_array))\n"
+        "grads = eqx.filter_grad(lambda m: jax.vmap(m)(xs).mean())(mlp)",
+        "updates, state = opt.update(grads, state)\nout = optax.apply_updates(mlp, updates)",
+        "eqx.apply_updates(mlp, updates)",
+        "`mlp.activation`",
+    ),
+    (
         "eqx-frozen",
         "layer = eqx.nn.Linear(3, 2, key=key)",
         "layer.bias = jnp.ones(2)\nout = layer.bias",
