@@ -73,6 +73,7 @@ _KINDS = {
     "nnx": "Layers and their state",
     "filtered": "Layers and their state",
     "equinox": "Layers and their state",
+    "layer_keys": "Layers and their state",
     "halves": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",

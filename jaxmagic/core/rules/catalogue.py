@@ -45,6 +45,7 @@ FAMILIES = (
     "leaks",
     "filtered",
     "equinox",
+    "layer_keys",
     "halves",
     "statics",
     "conditions",

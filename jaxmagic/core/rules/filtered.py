@@ -35,7 +35,7 @@ _REFUSED = re.compile(
 )
 _RETURNED = re.compile(
     r"Output from batched function .* is not a valid JAX type|"
-    r"returned a value of type <class '[\w.]+'> (?: at output component \S+)?,? which is not a valid JAX type",
+    r"returned a value of type <class '[\w.]+'>(?: at output component \S+)?,? which is not a valid JAX type",
     re.DOTALL,
 )
 _MAPS = ("map", "tree_map")

@@ -161,6 +161,9 @@ def merged(edits: list[Edit], *, in_lines: bool = False) -> tuple[str, Span | No
     if any(span.file != first.file for span, _ in edits) or last.end_line - first.line >= _LONGEST:
         return "", None
     whole = Span(first.file, first.line, first.column, last.end_line, last.end_column)
+    if (begin := _outermost_line(first.file, first.line, last.end_line)) < first.line:
+        column = len(_margin(lines_of(first.file)[begin - 1].encode()))
+        whole = first = Span(first.file, begin, column, last.end_line, last.end_column)
     if in_lines:
         begin, end = (lines_of(first.file)[number - 1].rstrip("\n") for number in (first.line, last.end_line))
         whole = Span(first.file, first.line, len(_margin(begin.encode())), last.end_line, len(end.encode()))
@@ -180,3 +183,13 @@ def merged(edits: list[Edit], *, in_lines: bool = False) -> tuple[str, Span | No
 
 def _margin(line: bytes) -> str:
     return " " * (len(line) - len(line.lstrip()))
+
+
+def _outermost_line(file: str, first: int, last: int) -> int:
+    """The line, at or above the first, that is indented no more than any line from there to the last."""
+    lines = lines_of(file)
+    margins = [len(_margin(line.encode())) if line.strip() else None for line in lines[:last]]
+    least = min((margin for margin in margins[first - 1 :] if margin is not None), default=0)
+    while first > 1 and (margins[first - 1] is None or (margins[first - 1] or 0) > least):
+        first -= 1
+    return first

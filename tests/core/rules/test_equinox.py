@@ -18,6 +18,20 @@ class CNN(eqx.Module):
 cnn = CNN(key)
 """
 
+DROPPING = """
+class Net(eqx.Module):
+    fc: eqx.nn.Linear
+    drop: eqx.nn.Dropout
+    def __init__(self, key):
+        self.fc = eqx.nn.Linear(3, 4, key=key)
+        self.drop = eqx.nn.Dropout(0.5)
+    def __call__(self, x, *, key=None):
+        return self.drop(self.fc(x), key=key)
+net = Net(key)
+"""
+
+KEYLESS = DROPPING.replace(", *, key=None", "").replace("(self.fc(x), key=key)", "(self.fc(x))")
+
 FIXED = [
     (
         "eqx-filtered",
@@ -209,6 +223,62 @@ FIXED = [
         "updates, state = opt.update(grads, state)\nout = optax.apply_updates(mlp, updates)",
         "eqx.apply_updates(mlp, updates)",
         "`mlp.activation`",
+    ),
+    ("eqx-key", "drop = eqx.nn.Dropout(0.5)", "out = drop(xs)", "drop(xs, key=jax.random.key(0))", "`drop(xs)` gives"),
+    (
+        "eqx-key",
+        DROPPING + "@eqx.filter_value_and_grad\ndef loss(net, xs, key):\n    return jax.vmap(net)(xs).mean()",
+        "out = loss(net, xs, key)",
+        "jax.vmap(lambda x, key: net(x, key=key))(xs, jax.random.split(key, xs.shape[0]))",
+        "`jax.vmap(net)(xs)` gives no random key",
+    ),
+    (
+        "eqx-key",
+        DROPPING + "def evaluate(net, xs):\n    return jax.vmap(lambda x: net(x))(xs)",
+        "out = evaluate(net, xs)",
+        "eqx.nn.inference_mode(net)(x)",
+        "`net(x)` gives no random key",
+    ),
+    (
+        "eqx-key",
+        "class Block(eqx.Module):\n    drop: eqx.nn.Dropout\n    def __call__(self, x, rng=None):\n"
+        "        return self.drop(x, key=rng)\nclass Net(eqx.Module):\n    block: Block\n"
+        "    def __call__(self, x, key=None):\n        return self.block(x, key)\n"
+        "net = Net(Block(eqx.nn.Dropout(0.2)))",
+        "out = eqx.filter_jit(net)(xs[0])",
+        "eqx.filter_jit(net)(xs[0], key=jax.random.key(0))",
+        "`eqx.filter_jit(net)(xs[0])` gives no random key",
+    ),
+    (
+        "eqx-key",
+        KEYLESS,
+        "out = jax.vmap(net)(xs)",
+        "jax.vmap(eqx.nn.inference_mode(net))(xs)",
+        "`self.drop(self.fc(x))`",
+    ),
+    ("eqx-key", "", KEYLESS + "out = jax.vmap(net)(xs)", "def __call__(self, x, key):", "`self.drop(self.fc(x))`"),
+    (
+        "eqx-key",
+        KEYLESS,
+        "jax.grad(lambda fc: eqx.tree_at(lambda net: net.fc, net, fc)(xs[0]).sum())(net.fc)",
+        "",
+        "`self.drop(self.fc(x))`",
+    ),
+    (
+        "eqx-key",
+        "attend = eqx.nn.MultiheadAttention(2, 4, dropout_p=0.1, key=key)\nq = jnp.ones((5, 4))",
+        "out = attend(q, q, q)",
+        "attend(q, q, q, key=jax.random.key(0))",
+        "`attend(q, q, q)` gives",
+    ),
+    ("eqx-key", "", "out = eqx.nn.MLP(3, 1, 4, 1)", "key=jax.random.key(0))", "needs a random `key`"),
+    (
+        "eqx-key",
+        "class Net(eqx.Module):\n    a: eqx.nn.Linear\n    b: eqx.nn.GRUCell\n    def __init__(self, key):\n"
+        "        self.a = eqx.nn.Linear(3, 4, key=key)\n        self.b = eqx.nn.GRUCell(4, 4)",
+        "out = Net(key)",
+        "eqx.nn.GRUCell(4, 4, key=jax.random.fold_in(key, 1))",
+        "`eqx.nn.GRUCell(4, 4)` needs a random `key`",
     ),
     (
         "eqx-frozen",
