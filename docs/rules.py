@@ -74,6 +74,7 @@ _KINDS = {
     "filtered": "Layers and their state",
     "equinox": "Layers and their state",
     "layer_keys": "Layers and their state",
+    "numpyro": "Random keys",
     "halves": "Layers and their state",
     "layers": "Shapes",
     "trees": "Shapes",

@@ -46,6 +46,7 @@ FAMILIES = (
     "filtered",
     "equinox",
     "layer_keys",
+    "numpyro",
     "halves",
     "statics",
     "conditions",

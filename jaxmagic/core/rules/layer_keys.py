@@ -4,15 +4,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jaxmagic.core.failures.operands import aval_of
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.equinox import is_module
-from jaxmagic.core.rules.rewrite import alias, call, copied, expression, merged, text, with_parameters
+from jaxmagic.core.rules.held_keys import held_key, key_for
+from jaxmagic.core.rules.rewrite import alias, call, copied, merged, text, with_parameters
 from jaxmagic.core.source.nodes import name_called
-from jaxmagic.records import Aval, Evidence
+from jaxmagic.records import Evidence
 
 _DERIVATIVES = ("grad", "vjp", "jacobian")
 
@@ -38,7 +38,7 @@ def _made(failing: Failing, node: ast.Call) -> Cause | None:
     kind = failing.scope.get(node.func)
     if not isinstance(kind, type) or not is_module(object.__new__(kind)):
         return None
-    added = ast.keyword("key", _key(failing.site, node))
+    added = ast.keyword("key", key_for(failing.site, node))
     return Cause(
         title=f"`{failing.text(node)}` needs a random `key`, to draw its parameters",
         explanation="An Equinox layer has its parameters from the start. Each layer gets a key of its own: "
@@ -62,7 +62,7 @@ def _dropout(failing: Failing) -> Cause | None:
     layer, last = levels[0], levels[-1]
     training = any(each in _DERIVATIVES for each in failing.transforms)
     fix, replaces = "", None
-    if not _is_method(last.site) or _held(last.site):
+    if not _is_method(last.site) or held_key(last.site):
         fix, replaces = _with_key(last), last.site.span_of(last.node)
     elif last is layer:
         fix, replaces = _handed_on(failing, layer)
@@ -103,7 +103,7 @@ def _is_method(site: Site) -> bool:
 def _with_key(level: _Level) -> str:
     """The call with a key; for `jax.vmap(model)(xs)` one for each example."""
     site, node = level.site, level.node
-    key = _key(site, node)
+    key = key_for(site, node)
     match node:
         case ast.Call(func=ast.Call(args=[model], keywords=[]) as mapped, keywords=[]) if name_called(mapped) == "vmap":
             names = [f"x{at}" for at in range(1, len(node.args) + 1)] if len(node.args) > 1 else ["x"]
@@ -146,29 +146,3 @@ def _switched_off(failing: Failing) -> Fix:
                 quiet = call(f"{alias(site.scope, 'equinox')}.nn.inference_mode", part)
                 return text(copied(site.node, {id(part): quiet})), site.span
     return "", None
-
-
-def _key(site: Site, node: ast.Call) -> ast.expr:
-    """A key that the function has, another of it for each use; a new one where it has none."""
-    random = f"{alias(site.scope, 'jax')}.random"
-    name = _held(site)
-    if not name:
-        return expression(f"{random}.key(0)")
-    body = site.definition.body if isinstance(site.definition, ast.FunctionDef) else []
-    before = [part for statement in body for part in ast.walk(statement) if isinstance(part, ast.Name)]
-    used = sum(part.id == name and part.lineno < node.lineno for part in before)
-    return call(f"{random}.fold_in", ast.Name(name), ast.Constant(used)) if used else ast.Name(name)
-
-
-def _held(site: Site) -> str:
-    """A key among the variables of the function."""
-    if site.definition is None:
-        return ""
-    held = ((name, aval_of(value)) for name, value in site.scope.locals.items() if not name.startswith("_"))
-    found = [name for name, aval in held if aval is not None and _is_key(aval)]
-    return next((name for name in found if "drop" in name), next(iter(found), ""))
-
-
-def _is_key(aval: Aval) -> bool:
-    typed = aval.dtype.startswith("key<") and not aval.shape
-    return typed or (aval.dtype == "uint32" and aval.shape == (2,))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from jaxmagic.core.failures.operands import aval_of
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.lines.attributes import attribute
 from jaxmagic.core.rules.calls import argument
 from jaxmagic.core.rules.contexts import Failing
+from jaxmagic.core.rules.held_keys import held_key
 from jaxmagic.core.rules.rewrite import expression, replaced, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Span
@@ -77,16 +77,7 @@ class Entry:
 
     def key(self) -> str:
         """A random key among the variables of the function; empty where it has none."""
-        held = {name: aval_of(value) for name, value in self.site.scope.locals.items() if not name.startswith("_")}
-        if self.site.definition is None:
-            return ""
-        found = [
-            name
-            for name, aval in held.items()
-            if aval is not None
-            and ((aval.dtype.startswith("key<") and not aval.shape) or (aval.dtype == "uint32" and aval.shape == (2,)))
-        ]
-        return next((name for name in found if "drop" in name), next(iter(found), ""))
+        return held_key(self.site)
 
 
 def is_variables(value: Any) -> bool:
