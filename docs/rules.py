@@ -42,6 +42,7 @@ _SECONDS = re.compile(r" \([\d.e-]+ s\)")
 _KINDS = {
     "conditions": "Values asked for while tracing",
     "statics": "Values asked for while tracing",
+    "unpacking": "Transformations",
     "conversions": "Values asked for while tracing",
     "indexing": "Values asked for while tracing",
     "carries": "Types of loops and branches",

@@ -50,6 +50,7 @@ FAMILIES = (
     "halves",
     "statics",
     "conditions",
+    "unpacking",
     "conversions",
     "indexing",
     "carries",

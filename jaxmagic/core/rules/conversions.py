@@ -285,35 +285,6 @@ def _key(failing: Failing) -> Cause | None:
     )
 
 
-@on_error("array-taken-apart", "an array without axes is iterated, or one is unpacked into another number of names")
-def array_taken_apart(failing: Failing) -> Cause | None:
-    """Python goes through the first axis of an array: `for row in x`, `list(x)`, `a, b = x`. A scalar has no axis to
-    go through, and `a, b = x` needs just two rows.
-
-    Sure: the iteration itself raised.
-    """
-    if any(not frame.f_globals.get("__name__", "").startswith("jax") for frame in failing.machinery):
-        return None  # a library took it apart
-    scalar = failing.says(r"iteration over a 0-d array|len\(\) of unsized object")
-    count = failing.says(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(\d+)")
-    whole = failing.aval(failing.node) if failing.node is not None else None
-    array = failing.node if whole is not None else next(filter(failing.aval, parts(failing.node)), None)
-    aval = failing.aval(array) if array is not None else None
-    if array is None or aval is None or not (scalar or count) or bool(scalar) == bool(aval.shape):
-        return None
-    batch = " Under vmap it is one example: the mapped axis is not there." if "vmap" in failing.transforms else ""
-    if count:
-        title = f"{failing.shown(array)} has {aval.shape[0]} rows, but is unpacked into {count[1]} names"
-    else:
-        title = f"{failing.shown(array)} is a scalar: it has no axis to go through"
-    return Cause(
-        title=title,
-        explanation=f"Python takes an array apart along its first axis.{batch}",
-        span=failing.site.span_of(array),
-        evidence=failing.evidence(array),
-    )
-
-
 @on_error("format-of-traced", 'a traced array is formatted: f"{x:.3f}", "%.3f" % x, "{:.3f}".format(x)')
 def format_of_traced(failing: Failing) -> Cause | None:
     """`f"{x:.3f}"` asks a traced array for a number, and Python's own TypeError names neither the variable nor a

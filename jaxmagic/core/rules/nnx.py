@@ -156,6 +156,9 @@ def nnx_missing(failing: Failing) -> Cause | None:
         return _update(failing, node)
     if failing.says(r"Non-exhaustive filters"):
         return _split(failing, node)
+    whole = failing.says(r"^Expected a GraphDef|^merge\(\) missing 1 required positional argument: 'state'$")
+    if whole and name_called(node) == "merge" and len(node.args) == 1 and type(failing.value(node.args[0])) is tuple:
+        return _merge_of_pair(failing, node)
     if failing.says(r"Incorrect number of leaves, expected (\d+)") and name_called(node) == "merge":
         return _merge(failing, node)
     return None
@@ -255,6 +258,16 @@ def _merge(failing: Failing, node: ast.Call) -> Cause:
         if others
         else "`merge` needs all of the parts that `split` gave.",
         fix=fix,
+        replaces=failing.span,
+    )
+
+
+def _merge_of_pair(failing: Failing, node: ast.Call) -> Cause:
+    """`nnx.merge(parts)` of all that `split` gave."""
+    return Cause(
+        title=f"`{failing.text(node.args[0])}` is a tuple, and `merge` takes its parts one by one",
+        explanation="`split` gives the graph and then the states; a star hands them over as arguments.",
+        fix=text(copied(ast.Call(node.func, [ast.Starred(node.args[0])], node.keywords))),
         replaces=failing.span,
     )
 

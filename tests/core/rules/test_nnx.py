@@ -89,6 +89,7 @@ FIXED = [
         "nnx.merge(graph, params, rest)",
         "lacks a part of the state",
     ),
+    ("nnx-missing", NET + "parts = nnx.split(net)", "out = nnx.merge(parts)(x)", "nnx.merge(*parts)", "is a tuple"),
     (
         "nnx-list",
         "class MLP(nnx.Module):\n    def __init__(self, rngs):\n"
