@@ -140,7 +140,7 @@ def _others_given(failing: Failing, site: Site, node: ast.Call) -> Iterator[tupl
         for part in _shown_parts(arg):
             value = failing.value(part) if part is arg and site is failing.site else site.scope.get(part)
             for path, module in _modules(value, "", 0):
-                yield from ((part, site.text(part) + path + inner) for inner in _others(module, 0))
+                yield from ((part, site.text(part) + path + inner) for inner in other_leaves(module))
 
 
 def _shown_parts(node: ast.expr) -> Iterator[ast.expr]:
@@ -165,7 +165,7 @@ def _modules(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _modules(part, path + step, depth + 1)
 
 
-def _others(value: Any, depth: int) -> Iterator[str]:
+def other_leaves(value: Any, depth: int = 0) -> Iterator[str]:
     """Paths of the leaves that are no arrays or numbers; static fields are none."""
     parts = children(value, lambda cls: False) if depth < _DEEPEST else None
     fields = class_attribute(type(value), "__dataclass_fields__") if is_module(value) else {}
@@ -176,7 +176,7 @@ def _others(value: Any, depth: int) -> Iterator[str]:
         if callable(part) and children(part, lambda cls: False) is None and aval_of(part) is None:
             yield step
         else:
-            yield from (step + inner for inner in _others(part, depth + 1))
+            yield from (step + inner for inner in other_leaves(part, depth + 1))
 
 
 def _returned(failing: Failing, node: ast.Call) -> Cause | None:
