@@ -14,12 +14,12 @@ FRONT_END_SOURCES := package.json js/install.json $(wildcard js/*.mjs) $(shell f
 export JAXMAGIC_SKIP_JS := 1
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint python-tests browser-tests test-oldest test-newest bench screenshots front-end clean
+.PHONY: demo test lint python-tests browser-tests packaging-tests test-oldest test-newest bench screenshots front-end clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
-test: lint python-tests browser-tests
+test: lint python-tests browser-tests packaging-tests
 
 lint: .venv/installed
 	$(BIN)/ruff check
@@ -36,13 +36,14 @@ python-tests: .venv/installed
 	XLA_FLAGS='$(UNOPTIMISED)' $(BIN)/python -m pytest $(PYTHON_TESTS) --ignore=tests/core/test_identity.py
 
 browser-tests: .venv/installed $(CHROMIUM)
-	$(BIN)/python -m pytest tests/lab tests/packaging
+	$(BIN)/python -m pytest tests/lab
 
-# The browser and the packaging tests don't depend on the pair of Python and JAX. The reported problems, and the example
-# of each rule under each magic, take minutes, and are there in other dress in the tests of the rules.
+packaging-tests: .venv/installed
+	$(BIN)/python -m pytest tests/packaging
+
+# The browser and the packaging tests don't depend on the pair of Python and JAX, nor do those marked `one_pair`.
 test-oldest test-newest: test-%: .venv-%/installed
-	XLA_FLAGS='$(UNOPTIMISED)' .venv-$*/bin/python -m pytest $(PYTHON_TESTS) \
-		--ignore=tests/core/rules/test_reported.py --ignore=tests/core/rules/test_magics.py
+	XLA_FLAGS='$(UNOPTIMISED)' .venv-$*/bin/python -m pytest $(PYTHON_TESTS) -m 'not one_pair'
 
 bench: .venv/installed
 	$(BIN)/python benchmarks

@@ -91,6 +91,7 @@ def many_taps(series: int, events: int, size: int) -> Report:
     return Report("jaxtap", "finished", "%%jaxtap", Versions("0", "0", "0", "0"), taps=taps)
 
 
+@pytest.mark.one_pair
 @pytest.mark.parametrize(("series", "events", "size"), [(4, 60, 768), (1, 4_000, 16), (100, 300, 50), (600, 30, 4)])
 def test_of_many_tapped_values_every_series_keeps_its_curve_and_its_last_value(series: int, events: int, size: int):
     packed = payload(many_taps(series, events, size))

@@ -72,6 +72,7 @@ def test_more_traces_than_allowed_fail_the_cell():
     assert [trace.reason.kind for trace in function.traces][:2] == ["first call", "changed"]
 
 
+@pytest.mark.one_pair
 def test_a_twelve_layer_transformers_output_stays_below_a_megabyte_and_says_what_it_lacks():
     program = (PROGRAMS / "flax_transformer.py").read_text().replace("layers=2", "layers=12")
     traced = executed(f"%%jaxtrace --hlo\n{program}").cells[1]
@@ -82,6 +83,7 @@ def test_a_twelve_layer_transformers_output_stays_below_a_megabyte_and_says_what
     assert any("To keep the notebook small" in line for line in report.limits) or step.traces[0].hlo is not None
 
 
+@pytest.mark.one_pair
 def test_listings_of_a_very_large_program_are_left_out_unless_asked_for():
     define = "import jax\n@jax.jit\ndef f(x):\n    for _ in range(4_001): x = x + 1\n    return x"
     cells = executed(define, "%%jaxtrace --no-retrace\nf(1.0)", "%%jaxtrace --no-retrace --hlo\nf(1.0)").cells

@@ -159,6 +159,7 @@ def test_a_front_end_that_has_gone_holds_nothing_up(kernel: Kernel):
     assert printed(kernel, "print(t['new'].total, result)") == "20000 20000.0"
 
 
+@pytest.mark.one_pair
 def test_a_million_events_come_in_bounded_memory(kernel: Kernel):
     outputs = kernel.run("%%jaxtap new -o t\nresult = jax.block_until_ready(count(1_000_000))")
     assert outputs.status == "ok", outputs.traceback

@@ -50,6 +50,7 @@ def test_the_report_is_printed_after_the_cells_own_output(ipython):
     assert "x: f32[]*" in out
 
 
+@pytest.mark.one_pair
 def test_neither_a_displayed_value_nor_a_traceback_is_taken_for_a_print(ipython, tmp_path: Path):
     ipython("%%jaxtrace -q --to value.json\nprint('printed')\n40 + 2", "%%jaxtrace -q --to error.json\n1 / 0")
     value, error = report(tmp_path / "value.json"), report(tmp_path / "error.json")
@@ -60,6 +61,7 @@ def test_neither_a_displayed_value_nor_a_traceback_is_taken_for_a_print(ipython,
     assert error.failure.type == "ZeroDivisionError"
 
 
+@pytest.mark.one_pair
 def test_a_printed_line_knows_its_line_even_in_pieces(ipython, tmp_path: Path):
     ipython("%%jaxtrace -q --to r.json\nprint('a', end='')\nprint('b')\nprint('left open', end='')")
     printed = report(tmp_path / "r.json").printed
@@ -83,11 +85,13 @@ def test_a_debug_print_under_jit_and_a_print_while_tracing_are_told_apart(ipytho
     ]
 
 
+@pytest.mark.one_pair
 def test_the_value_of_a_cell_is_described_without_copying_a_large_array(ipython, tmp_path: Path):
     ipython("import jax.numpy as jnp", "%%jaxtrace -q --to r.json\njnp.ones((640, 3))")
     assert report(tmp_path / "r.json").results == ("f32[640,3]",)
 
 
+@pytest.mark.one_pair
 def test_the_configuration_silences_rules(ipython, tmp_path: Path):
     cell = "import jax.numpy as jnp\nx = jnp.ones(3)\nx.at[0].set(5)\ny = x\n\n"
     ipython("%config JaxMagic.ignore = ['update-dropped']", f"%%jaxtrace -q --to r.json\n{cell}")
@@ -123,6 +127,7 @@ def test_a_loops_body_is_stepped_through_in_a_terminal(ipython):
     assert "total 3.0" in out
 
 
+@pytest.mark.one_pair
 def test_pdb_and_debug_open_in_a_terminal_where_the_error_was(ipython):
     cell = "fails(jnp.float32(21.0))"
     assert "42.0" in ipython(DEFINE, f"%%jaxnojit -q --pdb\n{cell}", typed=("p float(inside)", "q"))
@@ -136,6 +141,7 @@ def test_a_breakpoint_is_not_ours_once_the_cell_is_over(ipython, tmp_path: Path)
     assert "True" in out
 
 
+@pytest.mark.one_pair
 def test_long_work_says_in_one_line_of_the_terminal_how_far_it_has_come(ipython):
     cell = "%%jaxnojit -q --budget 3\n_ = jax.lax.scan(lambda c, t: (c + t, None), 0.0, jnp.arange(1e6))"
     loud = ipython(DEFINE, cell.replace(" -q", ""))

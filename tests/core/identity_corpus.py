@@ -3,7 +3,7 @@
 `python -m tests.core.identity_corpus` prints the table in `docs/identity.md`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -60,8 +60,8 @@ class Difference(NamedTuple):
     """Largest difference of a floating-point output, relative to its largest element."""
 
 
-def compare(case: Case) -> dict[str, Difference]:
-    """The difference under each transport that says something of the program.
+def compare(case: Case, transports: Sequence[str] = ()) -> dict[str, Difference]:
+    """The difference under transports, or under each that says something of the program.
 
     Raises:
         AssertionError: a tapped run failed, or an output that is not floating point differs at all.
@@ -70,10 +70,12 @@ def compare(case: Case) -> dict[str, Difference]:
         # float64 random numbers do not depend on what else is enabled, so that each case is the same every time.
         x = jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)), case.dtype)
         plain = jax.block_until_ready(jax.jit(case.program)(x))
-        return {name: _difference(plain, _tapped(case, x, TRANSPORTS[name])) for name in _transports(case)}
+        return {
+            name: _difference(plain, _tapped(case, x, TRANSPORTS[name])) for name in transports or transports_of(case)
+        }
 
 
-def _transports(case: Case) -> list[str]:
+def transports_of(case: Case) -> list[str]:
     slow = ["statistics"] if cases().index(case) % _COMPILES_SLOWLY == 0 else []
     differentiated = ["gradients"] if "grad" in case.program.__code__.co_names else []
     return ["values", "guard", *slow, *differentiated]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.identity_corpus import TOLERANCE, Case, cases, compare
+from tests.core.identity_corpus import TOLERANCE, Case, cases, compare, transports_of
 
 
 def test_there_are_at_least_a_hundred_programs():
@@ -11,5 +11,21 @@ def test_there_are_at_least_a_hundred_programs():
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_results_are_the_same_with_taps(case: Case):
-    for transport, difference in compare(case).items():
+    _are_the_same(case, [_in_turn(case)])
+
+
+@pytest.mark.one_pair
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_results_are_the_same_under_each_transport(case: Case):
+    _are_the_same(case, [name for name in transports_of(case) if name != _in_turn(case)])
+
+
+def _in_turn(case: Case) -> str:
+    """One of the transports, so that all have their turn over the corpus."""
+    transports = transports_of(case)
+    return transports[cases().index(case) % len(transports)]
+
+
+def _are_the_same(case: Case, transports: list[str]) -> None:
+    for transport, difference in compare(case, transports).items():
         assert difference.identical or difference.relative <= TOLERANCE[case.dtype], transport

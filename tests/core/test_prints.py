@@ -124,6 +124,7 @@ def test_a_line_is_kept_as_a_terminal_shows_it_in_the_end(cell: str, shown: list
     assert [one.text for one in printed(f"import sys\n{cell}")] == shown
 
 
+@pytest.mark.one_pair
 def test_a_bar_of_a_million_updates_takes_no_memory():
     (line,) = printed("for i in range(100_000):\n    print(end=f'\\r{i:>60}')")
     assert line.text.strip() == "99999"

@@ -212,6 +212,7 @@ def test_an_interrupt_in_a_loop_ends_it_and_keeps_what_came(tmp_path):
                 d = jnp.tanh(c @ c)
                 return d, None
 
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
             runs = threading.Event()
             taps = Taps(["d"], TapOptions(), Policy(), Limits())
             taps.on_events(lambda batch: runs.set())

@@ -161,6 +161,7 @@ def test_a_weakly_typed_scalar_arrives(shore: Shore):
     assert shore.parcels[0].values[0].item() == 3.0
 
 
+@pytest.mark.one_pair
 def test_a_hundred_million_elements_are_reduced_on_the_device(shore: Shore):
     site = shore.site(reduce_above=4096)
     run(lambda: tap(site, [(jnp.arange(100_000_000) % 8).astype(jnp.float32)]))

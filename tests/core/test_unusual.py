@@ -168,7 +168,9 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("wrap", [jax.jit, lambda f: f], ids=["jit", "plain"])
+@pytest.mark.parametrize(
+    "wrap", [pytest.param(jax.jit, id="jit"), pytest.param(lambda f: f, id="plain", marks=pytest.mark.one_pair)]
+)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_keeps_its_result_under_every_kind_of_tap(program, wrap):
     plain = wrap(program)(XS)

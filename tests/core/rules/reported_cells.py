@@ -64,7 +64,11 @@ def in_lines(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    import jaxmagic.magics.trace  # noqa: F401 - loaded once for all
+    import jax.random  # noqa: F401 - loaded once for all, as the next ones
+
+    import jaxmagic.core.recording
+    import jaxmagic.magics.trace
+    import jaxmagic.show  # noqa: F401
 
     warnings.simplefilter("ignore")
     found = {program.stem: in_a_process_of_its_own(program) for program in sorted(FOLDER.glob("*.py"))}

@@ -63,6 +63,7 @@ def findings(report: Report) -> list[tuple]:
     return sorted((each.rule, each.span.line if each.span else 0, each.fix) for each in found)
 
 
+@pytest.mark.one_pair
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.filterwarnings("ignore")  # some are about what JAX warns of
 def test_a_fault_is_found_alike_under_every_magic(name: str):

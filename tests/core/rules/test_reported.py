@@ -25,6 +25,7 @@ def expected() -> dict[str, Any]:
     return json.loads(EXPECTED.read_text(encoding="utf-8"))
 
 
+@pytest.mark.one_pair
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_reported_problem_is_diagnosed(program: str, found: dict[str, Any], expected: dict[str, Any]):
     if program == "tool-kept-tracers-leak-checker" and sys.version_info < (3, 12):
