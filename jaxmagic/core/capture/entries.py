@@ -80,6 +80,11 @@ class Entry:
         self.calls += next(self.ticks)
         self.ticks = itertools.count()
 
+    def drifted(self, drifts: tuple[Drift, ...]) -> None:
+        """Notes that the program is cached and that its function would give another one."""
+        text = "the cached program is not what the code would give now"
+        self.stale = Stale(self.subject.name, self.span, self.call, text, drifts)
+
     def compiled_again(self, executable: Any) -> "Entry":
         """The same trace under another executable."""
         other = copy.copy(self)
@@ -111,6 +116,7 @@ class Entries:
         self._by_jaxpr: dict[int, list[Entry]] = {}
         self._by_source: dict[str, Entry] = {}
         self._by_info: dict[int, list[Entry]] = {}
+        self._by_function: dict[int, list[Entry]] = {}
         self._lock = threading.RLock()
 
     def __iter__(self) -> Iterator[Entry]:
@@ -163,11 +169,17 @@ class Entries:
             if entry in programs:
                 return False
             programs.append(entry)
+            self._by_function.setdefault(id(entry.subject.reference()), []).append(entry)
             return True
 
     def that_ran(self, info: Any) -> list[Entry]:
         """The programs that have run of one jitted function."""
         return self._by_info.get(id(info), [])
+
+    def of_function(self, function: Any) -> list[Entry]:
+        """The programs that have run of a function, whichever jit of it they were called by."""
+        programs = self._by_function.get(id(function), []) if function is not None else []
+        return [each for each in programs if each.subject.reference() is function]
 
 
 def _source(jaxpr: Any) -> str | None:

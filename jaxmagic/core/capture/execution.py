@@ -39,6 +39,7 @@ class Execution:
         self._stopwatch = stopwatch
         self._limits = limits
         self._lowering = lowering
+        self._is_user = is_user
         self._derived = Derived(entries, is_user)
         self._running = threading.local()
         self._lock = threading.Lock()
@@ -92,7 +93,15 @@ class Execution:
             entry.ahead = entry.executable is None
         if entry is not None:
             entry.lowered = computation
+            with self._limits.guard("NumPy arrays in programs compiled before"):
+                self._compare_arrays(entry, computation)
         return computation
+
+    def _compare_arrays(self, entry: Entry, computation: Any) -> None:
+        if entry.cached and entry.stale is None and entry.subject.owner == "user":
+            drifts = second_look.drifts_since(entry.jaxpr, computation, self._is_user)
+            if drifts:
+                entry.drifted(drifts)
 
     def call_compiled(self, inner: Any, compiled: Any, *args: Any, **kwargs: Any) -> Any:
         """Around `jax.stages.Compiled.__call__`: a program that was compiled ahead of time, perhaps long ago."""
@@ -159,7 +168,8 @@ class Execution:
         if info is None:  # made for this call alone, so nothing is kept of it
             self._called_derived(self._entries.of_jaxpr(jax_internals.jaxpr_behind(function)))
             return
-        programs = self._entries.that_ran(info)
+        # A function that is jitted again finds the program of the first jit, and never comes through Python.
+        programs = self._entries.that_ran(info) or self._entries.of_function(getattr(function, "__wrapped__", None))
         if len(programs) == 1:
             self._only[function] = programs[0]
             next(programs[0].ticks)

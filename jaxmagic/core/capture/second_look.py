@@ -5,21 +5,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from jax.core import Tracer
 
+from jaxmagic.core.capture.constants import is_key, overwritten, rewritten, same_array, user_of
 from jaxmagic.core.capture.ownership import IsUser
 from jaxmagic.core.jax_internals import Literal
 from jaxmagic.core.programs.parameters import inner_jaxprs, opened
 from jaxmagic.core.programs.stacks import Stacks
 from jaxmagic.records import Span
-
-_MOST_COMPARED = 65_536
-"""Elements of a constant; larger ones are compared by identity only."""
 
 _MOST_DRIFTS = 20
 
@@ -95,9 +91,16 @@ class Drift(NamedTuple):
     """The user's lines that led to the operation, in the cached program and in the new one, innermost first."""
 
 
-def drifts(cached: Any, now: Any, is_user: IsUser) -> tuple[Drift, ...]:
-    """What differs between the cached jaxpr of a function and the one its code gives now, at most 20 things."""
-    comparison = _Comparison(Stacks(is_user))
+def drifts(cached: Any, now: Any, is_user: IsUser, roots: tuple = ()) -> tuple[Drift, ...]:
+    """What differs between the cached jaxpr of a function and the one its code gives now, at most 20 things.
+
+    Args:
+        cached: The program.
+        now: What a second look gave.
+        is_user: Whose file it is.
+        roots: The function and its static arguments, to find the arrays that it reads.
+    """
+    comparison = _Comparison(Stacks(is_user), roots)
     waiting = [(cached, now)]
     while waiting and len(comparison.found) < _MOST_DRIFTS:
         old, new = waiting.pop(0)
@@ -107,17 +110,30 @@ def drifts(cached: Any, now: Any, is_user: IsUser) -> tuple[Drift, ...]:
     return tuple(comparison.found[:_MOST_DRIFTS])
 
 
+def drifts_since(cached: Any, lowered: Any, is_user: IsUser) -> tuple[Drift, ...]:
+    """What was written to NumPy arrays since a program was made that shares their memory: no trace shows that."""
+    comparison = _Comparison(Stacks(is_user), ())
+    for place, before, now in islice(overwritten(cached, lowered), _MOST_DRIFTS):
+        comparison.constant(place, before, now, cached, None)
+    return tuple(comparison.found)
+
+
 class _Comparison:
-    def __init__(self, stacks: Stacks) -> None:
+    def __init__(self, stacks: Stacks, roots: tuple) -> None:
         self.found: list[Drift] = []
         self._stacks = stacks
+        self._roots = roots
 
     def constants(self, old: Any, new: Any) -> None:
-        pairs = zip(getattr(old, "consts", ()), getattr(new, "consts", ()), strict=False)
+        pairs = list(zip(getattr(old, "consts", ()), getattr(new, "consts", ()), strict=False))
+        live = rewritten([before if before is after else None for before, after in pairs], self._roots)
         for place, (before, after) in enumerate(pairs):
-            if not _same_array(before, after):
-                used = [_user_of(opened(each), place) for each in (old, new)]
-                self._add("constant", _text(before), _text(after), used[0], used[1])
+            if place in live or not same_array(before, after):
+                self.constant(place, before, live.get(place, after), old, new)
+
+    def constant(self, place: int, before: Any, now: Any, old: Any, new: Any) -> None:
+        used = [user_of(opened(each), place) if each is not None else None for each in (old, new)]
+        self._add("constant", _text(before), _text(now), used[0], used[1])
 
     def equations(self, old: Any, new: Any) -> list[tuple[Any, Any]]:
         """Compares two bodies equation by equation; returns the pairs of regions inside."""
@@ -143,7 +159,7 @@ class _Comparison:
 
     def _atoms(self, before: Any, after: Any) -> None:
         for old, new in zip(before.invars, after.invars, strict=False):
-            if isinstance(old, Literal) and isinstance(new, Literal) and not _same_array(old.val, new.val):
+            if isinstance(old, Literal) and isinstance(new, Literal) and not same_array(old.val, new.val):
                 self._add("literal", _text(old.val), _text(new.val), before, after)
         for old, new in zip(_avals(before), _avals(after), strict=False):
             if old != new:
@@ -179,31 +195,8 @@ def _avals(equation: Any) -> list[str]:
     return [str(each.aval) for each in equation.outvars]
 
 
-def _user_of(jaxpr: Any, place: int) -> Any:
-    """The first equation that reads a constant."""
-    constant = jaxpr.constvars[place] if place < len(jaxpr.constvars) else None
-    return next((each for each in jaxpr.eqns if any(atom is constant for atom in each.invars)), None)
-
-
-def _same_array(old: Any, new: Any) -> bool:
-    """Equal, or too large to tell: only a difference that was seen is reported."""
-    if old is new or isinstance(old, Tracer) or isinstance(new, Tracer):
-        return True
-    if np.size(old) != np.size(new):
-        return False
-    if np.size(old) > _MOST_COMPARED or _is_key(old) or _is_key(new):
-        return True
-    # Bits, so that NaN equals NaN.
-    before, after = np.asarray(old), np.asarray(new)
-    return before.dtype == after.dtype and before.tobytes() == after.tobytes()
-
-
-def _is_key(value: Any) -> bool:
-    return hasattr(value, "dtype") and jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
-
-
 def _text(value: Any) -> str:
-    if np.size(value) > 8 or _is_key(value):
+    if np.size(value) > 8 or is_key(value):
         return f"an array of shape {np.shape(value)}"
     array = np.asarray(value)
     return np.array2string(array, separator=", ", precision=6) if array.ndim else str(array[()])

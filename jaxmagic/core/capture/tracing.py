@@ -89,7 +89,8 @@ class Tracing:
         else:
             with self._limits.guard("a trace"):
                 self._answered(visit, answer, fun, info, args, kwargs)
-                self._look(visit, answer[0], lambda: inner(identity.fresh(fun), info, args, kwargs)[0])
+                again = lambda: inner(identity.fresh(fun), info, args, kwargs)[0]  # noqa: E731
+                self._look(visit, answer[0], again, (fun, *_statics(info, args)))
             return answer
         finally:
             self._progress.visit = visit.outer
@@ -108,7 +109,7 @@ class Tracing:
         __tracebackhide__ = True
         traces = self._progress.traces
         answer = inner(fun, *args, **kwargs)
-        if not self._another_looks():
+        if not self._another_looks() and not self._is_called(traces):
             with self._limits.guard("the body of a loop"):
                 fresh = self._progress.traces != traces or self._has_met(answer[0])
                 if not fresh and self._retrace and subject_of(fun, (), self._is_user).owner == "user":
@@ -116,12 +117,17 @@ class Tracing:
                 self._met[id(answer[0])] = answer[0]
         return answer
 
+    def _is_called(self, traces: int) -> bool:
+        """Whether it is no body but what is called, found again by another jit of it: `call` looks at that itself."""
+        visit = self._progress.visit
+        return visit is not None and visit.traces == traces == self._progress.traces
+
     def _another_looks(self) -> bool:
         return second_look.looker() not in (None, self)
 
     def _enter(self, fun: Any, info: Any, args: tuple) -> Visit | None:
         self._progress.pending, self._progress.info = None, info
-        statics = tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
+        statics = _statics(info, args)
         subject = self._subject(fun, tuple(each for each in statics if not isinstance(each, _PLAIN)))
         if subject.owner == "jax":
             return None
@@ -193,7 +199,7 @@ class Tracing:
             self._registrar.failed(visit.entry, trace, fun, info, args, kwargs)
             self._place(visit)
 
-    def _look(self, visit: Visit, params: Any, trace: Callable[[], Any]) -> None:
+    def _look(self, visit: Visit, params: Any, trace: Callable[[], Any], roots: tuple) -> None:
         """Traces the function of a cached program once more, for its lines and to see whether it is still the same."""
         entry, jaxpr, began = visit.entry, params.params["jaxpr"], time.perf_counter()
         wanted = entry.cached and self._retrace and entry.subject.owner == "user" and not self._has_met(jaxpr)
@@ -206,7 +212,7 @@ class Tracing:
             text = f"tracing it again fails now: {type(error).__name__}: {str(error)[:200]}"
             entry.stale = Stale(entry.subject.name, entry.span, entry.call, text)
         else:
-            self._compare(entry, now)
+            self._compare(entry, now, roots)
         entry.trace_s = time.perf_counter() - began
         self._say_once()
         if visit.outer is not None:
@@ -217,11 +223,10 @@ class Tracing:
             self._said = True
             self._limits.add(_REPEATED)
 
-    def _compare(self, entry: Entry, now: Any) -> None:
-        drifts = second_look.drifts(entry.jaxpr, now, self._is_user)
+    def _compare(self, entry: Entry, now: Any, roots: tuple) -> None:
+        drifts = second_look.drifts(entry.jaxpr, now, self._is_user, roots)
         if drifts:
-            text = "the cached program is not what the code would give now"
-            entry.stale = Stale(entry.subject.name, entry.span, entry.call, text, drifts)
+            entry.drifted(drifts)
         else:
             entry.shown = now
 
@@ -235,6 +240,10 @@ class Tracing:
 
     def _has_met(self, jaxpr: Any) -> bool:
         return self._met.get(id(jaxpr)) is jaxpr
+
+
+def _statics(info: Any, args: tuple) -> tuple:
+    return tuple(args[i] for i in info.static_argnums if -len(args) <= i < len(args))
 
 
 _TRANSFORMING = ("vmap", "grad", "jvp")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from jaxmagic.core.capture.entries import Stale
 from jaxmagic.core.lines.attributes import MISSING
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.once import MUTATORS
 from jaxmagic.core.rules.outside import Outer, read_at, shown, value_of
 from jaxmagic.core.rules.ran import Ran
 from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.writes import changed as changed_in_place
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import bound_by, is_definition
 from jaxmagic.core.source.syntax import span_of
@@ -144,10 +144,7 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
             return [ast.Name(name)]
         case ast.Delete(targets=targets):
             return targets
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=method))) if method in MUTATORS:
-            return [holder]
-        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str(name)), _])):
-            return [ast.Attribute(owner, name)]
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="reload"), args=[module])):
             return [module]
-    return bound_by(statement)
+    in_place = changed_in_place(statement)
+    return bound_by(statement) if in_place is None else [in_place, *bound_by(statement)]

@@ -10,11 +10,10 @@ from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.scopes import binder
 from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.rules.tracers_kept import tracers
+from jaxmagic.core.rules.writes import MUTATORS
 from jaxmagic.core.source.nodes import path_to
 from jaxmagic.records import Compiled
 
-MUTATORS = ("append", "extend", "add", "insert", "update", "pop", "remove", "clear", "appendleft", "setdefault")
-"""Methods that change their object."""
 _TOLD = ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
 _MAKING = ("__init__", "__post_init__", "setup")
 

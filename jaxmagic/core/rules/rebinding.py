@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.equations import equations, place_of
 from jaxmagic.core.rules.functions_called import function_behind, own_function
-from jaxmagic.core.rules.once import MUTATORS
 from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.rewrite import text
 from jaxmagic.core.rules.scopes import binder, class_of
 from jaxmagic.core.rules.stores import root_name
+from jaxmagic.core.rules.writes import changed, mutated
 from jaxmagic.core.source import spans as source
 from jaxmagic.records import Compiled, Trace
 
@@ -92,9 +92,9 @@ class _Reads:
             self._of_piece(each, known)
 
     def _of_piece(self, piece: Ran, known: set[str]) -> None:
-        changed = [_mutated(node) for node in piece.own]
+        holders = [mutated(node) for node in piece.own]
         for node in piece.own:
-            if any(node is holder for holder in changed):
+            if any(node is holder for holder in holders):
                 continue
             if isinstance(node, ast.Name | ast.Attribute):
                 self.mentions[text(node)] += 1
@@ -184,6 +184,8 @@ def _rebinding(observed: Observed, caller: Ran, one: Compiled, reads: _Reads) ->
         if _put_back(written, place, target, called):
             continue
         after = [each for each in called if each > place and not _traces_there(one, caller, steps[each].statement)]
+        if isinstance(step.statement, ast.With):  # which puts it back at its end
+            after = [each for each in after if steps[each].statement in ast.walk(step.statement)]
         again = [each for each in called if _repeats(step, steps[each], reads.piece)]
         before = [each for each in called if each < place] or again
         served = after if before and before[0] not in again else again
@@ -230,7 +232,7 @@ def _steps(block: list[ast.stmt], loops: tuple[ast.stmt, ...] = ()) -> Iterator[
             yield _Step(statement, loops)
             continue
         within = (*loops, statement) if isinstance(statement, ast.For | ast.While) else loops
-        if isinstance(statement, ast.For):
+        if isinstance(statement, ast.For | ast.With):
             yield _Step(statement, within)
         for each in inner:
             yield from _steps(each, within)
@@ -259,12 +261,9 @@ def _written(observed: Observed, caller: Ran, step: _Step, reads: _Reads) -> tup
             return text(target), reads.of(observed, caller, target)
         case ast.FunctionDef(name=name) if isinstance(caller.node, ast.Module):
             return name, reads.names.get(name)
-        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str(name)), _])):
-            target = ast.Attribute(owner, name)
+        case ast.Expr() | ast.With() if (target := changed(step.statement)) is not None:
             return text(target), reads.of(observed, caller, target)
         case ast.Expr(value=ast.Call() as call):
-            if (holder := _mutated(step.statement)) is not None:
-                return text(holder), reads.of(observed, caller, holder)
             return _written_by(observed, caller, call, reads)
     return "", None
 
@@ -286,14 +285,6 @@ def _written_by(observed: Observed, caller: Ran, call: ast.Call, reads: _Reads) 
     return "", None
 
 
-def _mutated(statement: ast.AST) -> ast.expr | None:
-    """What a method that changes its object is called on, as a statement: `layers` of `layers.append(w)`."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=holder, attr=method))):
-            return holder if method in MUTATORS and isinstance(holder, ast.Name | ast.Attribute) else None
-    return None
-
-
 def _key(node: ast.Subscript) -> object:
     """A constant key that is no number: of an array, another number may be the same element."""
     value = getattr(node.slice, "value", None) if isinstance(node.slice, ast.Constant) else None
@@ -301,7 +292,7 @@ def _key(node: ast.Subscript) -> object:
 
 
 def _calls(observed: Observed, cell: Ran, statement: ast.stmt, piece: Ran) -> bool:
-    if isinstance(statement, ast.FunctionDef | ast.For):
+    if isinstance(statement, ast.FunctionDef | ast.For | ast.With):
         return False
     calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
     return any(_is_of(observed, cell, node.func, piece) for node in calls)

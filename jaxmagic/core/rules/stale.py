@@ -10,7 +10,10 @@ from jaxmagic.core.rules.drifted import changed
 from jaxmagic.core.rules.once import Effect, effects, reads
 from jaxmagic.core.rules.outside import Outer, as_argument, whole
 from jaxmagic.core.rules.rebinding import Rebinding, rebindings
+from jaxmagic.core.rules.redefined import Redefined, redefinitions
 from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.source import spans as source
+from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence
 
 
@@ -25,6 +28,9 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
     name changed is read from the source of the operation that differs. Within one cell: what the function reads,
     itself or by a helper, was set between two calls, or between two passes of a loop that calls it, and no trace came
     after; or the function changes it itself, which happens only while it is traced.
+
+    Not sure: that `g = jax.jit(f)` still runs the `f` of before where a later cell defines `f` anew. It may be kept on
+    purpose; it is not reported where the new one is jitted too.
     """
     yield from (_within_the_cell(observed, found) for found in rebindings(observed))
     for effect in effects(observed):
@@ -32,6 +38,7 @@ def stale_program(observed: Observed) -> Iterator[Cause]:
             yield _by_itself(effect, read)
     for stale in observed.stale:
         yield _across_cells(observed, stale)
+    yield from map(_older, redefinitions(observed))
 
 
 def _across_cells(observed: Observed, stale: Stale) -> Cause:
@@ -98,4 +105,22 @@ def _by_itself(effect: Effect, read: ast.expr) -> Cause:
         "value.",
         span=piece.span_of(effect.statement),
         evidence=(Evidence(f"read here: {piece.text(read)}", piece.span_of(read)),),
+    )
+
+
+def _older(found: Redefined) -> Cause:
+    header, made, statement = text(found.new.node).splitlines()[0], found.made, found.statement
+    evidence = [Evidence(f"defined anew here: {header}", found.new.span_of(found.new.node))]
+    again = text(made) if made is not None else ""
+    if made is not None:
+        evidence.append(Evidence(f"made here: {again}", span_of(found.made_in, made)))
+    return Cause(
+        title=f"`{found.jitted}` still runs the `{found.name}` of before, which has been defined anew",
+        explanation=f"`{found.jitted}` was made of the function that `{found.name}` named then; the new definition is "
+        f"another function, which `{found.jitted}` does not know. If that is not meant, make `{found.jitted}` again.",
+        span=found.call,
+        evidence=tuple(evidence),
+        fix=f"{again}\n{source.text_of(statement)}" if again and statement is not None else again,
+        replaces=statement if again else None,
+        sure=False,
     )
