@@ -51,14 +51,13 @@ class Flow:
         """Outputs of the program that what a step made has come to; `forward`: not by way of the backward pass."""
         return self._outputs([(id(step.region), out) for out in _variables(step.equation.outvars)], kind, forward)
 
-    def is_absorbed(self, step: Step, kind: Kind) -> bool:
-        """Whether something that used what a step made came to a number all the same."""
+    def absorbers(self, step: Step, kind: Kind) -> Iterator[Step]:
+        """The equations that used what a step made and came to a number all the same."""
         start: list[tuple[Node, Kind]] = [((id(step.region), out), kind) for out in _variables(step.equation.outvars)]
-        return any(
-            edge.step is not None and is_inexact(edge.target[1].aval) and not any(self._across(edge, kind))
-            for node, kind in self._reached(start, False)
-            for edge in self._forward[node]
-        )
+        for node, held in self._reached(start, False):
+            for edge in self._forward[node]:
+                if edge.step is not None and is_inexact(edge.target[1].aval) and not any(self._across(edge, held)):
+                    yield edge.step
 
     def inputs_to(self, inputs: Sequence[int], kind: Kind) -> list[int]:
         """Outputs that have come to hold one because these inputs did."""

@@ -80,7 +80,7 @@ class Making:
 
     @property
     def span(self) -> Span | None:
-        return self.frames[0].span if self.frames else None
+        return _innermost(self.frames)
 
     @property
     def transposed(self) -> bool:
@@ -230,7 +230,7 @@ class _Inquiry:
         makings = closer.makings(chosen)
         by_step: dict[Step, _Made] = {}
         for (step, kind), making in zip(chosen, makings, strict=True):
-            self._made.append(self._place(suspect, flow, step, kind, making, by_step))
+            self._made.append(self._place(closer, step, kind, making, by_step))
             if kind == "inf":
                 by_step[step] = self._made[-1]
         self._given(suspect, flow, stacks, outer)
@@ -248,9 +248,8 @@ class _Inquiry:
         region = regions_of(suspect.jaxpr)
         return Flow(region, evaluate(region, suspect.arguments or (), Flags())[1])
 
-    def _place(
-        self, suspect: Suspect, flow: Flow, step: Step, kind: Kind, making: Making, by_step: dict[Step, _Made]
-    ) -> _Made:
+    def _place(self, closer: "_Closer", step: Step, kind: Kind, making: Making, by_step: dict[Step, _Made]) -> _Made:
+        suspect, flow = closer.suspect, closer.flow
         outputs = frozenset((suspect.number, index) for index in flow.outputs(step, kind))
         forward = frozenset((suspect.number, index) for index in flow.outputs(step, kind, forward=True))
         causes: list[_Made] = []
@@ -259,7 +258,8 @@ class _Inquiry:
             causes = [by_step[maker] for maker in makers if maker in by_step]
             sources = [way[:2] for index in inputs for way in suspect.came.get(index, ())]
             causes += [made for source in sources for made in self._makers.get(source, ())]
-        made = _Made(making, outputs, forward, flow.is_absorbed(step, kind), causes, suspect.stopped, suspect.times)
+        absorbed = closer.is_absorbed(step, kind, making)
+        made = _Made(making, outputs, forward, absorbed, causes, suspect.stopped, suspect.times)
         if kind == "inf":
             for output in outputs:
                 self._makers.setdefault(output, []).append(made)
@@ -318,8 +318,8 @@ class _Closer:
     """Looks closely at some steps of a suspect."""
 
     def __init__(self, suspect: Suspect, flow: Flow, stacks: Stacks, outer: int) -> None:
-        self._suspect = suspect
-        self._flow = flow
+        self.suspect = suspect
+        self.flow = flow
         self._stacks = stacks
         self._outer = outer
         self._lanes = suspect.place.lanes or _lanes_of_taps(flow.region.jaxpr)
@@ -327,10 +327,10 @@ class _Closer:
     def makings(self, chosen: Sequence[tuple[Step, Kind]]) -> list[Making]:
         wanted: dict[int, dict[Kind, tuple[int, ...]]] = {}
         for step, kind in chosen:
-            wanted.setdefault(step.number, {})[kind] = self._flow.at(step, kind)
+            wanted.setdefault(step.number, {})[kind] = self.flow.at(step, kind)
         if not wanted:
             return []
-        noted = evaluate(self._flow.region, self._suspect.arguments or (), Operands(wanted))[1]
+        noted = evaluate(self.flow.region, self.suspect.arguments or (), Operands(wanted))[1]
         values = jax.tree.map(np.asarray, noted)
         return [self._making(step, kind, *values[step.number][kind]) for step, kind in chosen]
 
@@ -341,8 +341,8 @@ class _Closer:
         first = tuple(int(each) for each in bad[0]) if len(bad) else (0,) * out.ndim
         axes = _lane_axes(out.shape, self._lanes)
         lanes = list(dict.fromkeys(tuple(int(row[axis]) for axis in axes) for row in bad[:10_000])) if axes else []
-        stack = "/".join(filter(None, [self._suspect.place.stack, *map(_stack, step.path)]))
-        region = self._flow.region
+        stack = "/".join(filter(None, [self.suspect.place.stack, *map(_stack, step.path)]))
+        region = self.flow.region
         return Making(
             kind=kind,
             primitive=step.name,
@@ -354,19 +354,23 @@ class _Closer:
             element=tuple(each for axis, each in enumerate(first) if axis not in axes),
             lanes=tuple(lanes[:4]),
             lane_sizes=tuple(self._lanes) if axes else (),
-            loops=self._flow.at(step, kind),
+            loops=self.flow.at(step, kind),
             loop_spans=tuple(self._span(each) for each in step.path[:-1] if each.kind in ("scan", "while")),
-            program=self._suspect.name if len(list(region.all())) > 1 else "",
-            call=self._suspect.call,
-            turns=self._suspect.place.turns,
+            program=self.suspect.name if len(list(region.all())) > 1 else "",
+            call=self.suspect.call,
+            turns=self.suspect.place.turns,
             dtype=str(out.dtype),
             only_derivative=self._only_derivative(step),
-            order=(self._suspect.number, *self._flow.time(step, kind)),
+            order=(self.suspect.number, *self.flow.time(step, kind)),
             eigenvalues=_eigenvalues(ins[0], out) if step.name == "cholesky" else None,
         )
 
+    def is_absorbed(self, step: Step, kind: Kind, making: Making) -> bool:
+        """Whether something threw away what a step made; a function of JAX that does so inside of itself is right."""
+        return any(_innermost(self._frames(each)) != making.span for each in self.flow.absorbers(step, kind))
+
     def _only_derivative(self, step: Step) -> bool:
-        users = self._flow.users(step)
+        users = self.flow.users(step)
         return bool(users) and all(map(is_transposed, users))
 
     def _frames(self, step: Step) -> tuple[Frame, ...]:
@@ -376,8 +380,11 @@ class _Closer:
         return _frames(self._stacks, index)
 
     def _span(self, step: Step) -> Span | None:
-        frames = self._frames(step)
-        return frames[0].span if frames else None
+        return _innermost(self._frames(step))
+
+
+def _innermost(frames: Sequence[Frame]) -> Span | None:
+    return frames[0].span if frames else None
 
 
 def _frames(stacks: Stacks, index: int) -> tuple[Frame, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.safely import rewrite
+from jaxmagic.core.rules.safely import inner_where, rewrite
 from jaxmagic.core.rules.spots import Rewrite, Spot, spot_of
 from jaxmagic.core.rules.undefined import (
     is_derivative,
@@ -75,7 +75,9 @@ def infinity_made(observed: Observed) -> Iterator[Cause]:
 @on_cell("nan-masked", "note", "a NaN was made, and none of it reaches a result")
 def nan_masked(observed: Observed) -> Iterator[Cause]:
     """A `where`, a `nan_to_num` or a selection threw it away. The value is right; the gradient of the same code may
-    not be, since a masked infinity times zero is NaN there: `nan-gradient` says so where it was computed.
+    not be, since a masked infinity times zero is NaN there: `nan-gradient` says so where it was computed. The fix puts
+    the condition inside of the expression as well, so that what is thrown away is not computed with at all. What a
+    function of JAX masks inside of itself is not spoken of.
 
     Sure: in what ran in this cell no result holds it.
     """
@@ -320,12 +322,17 @@ def _masked(origin: Origin, observed: Observed) -> Cause:
     spot = spot_of(making, observed.namespace)
     mask = spot.mask() if spot is not None else None
     by = f"`{spot.text(mask.call)}`" if mask is not None and spot is not None else "a later selection"
+    fix = inner_where(spot, origin) if spot is not None and making is origin.first else None
+    explanation = (
+        f"None of it reaches a result: {by} does not choose it. A gradient through it may be NaN all the same."
+    )
     return Cause(
         title=f"{said(making)} is NaN, in {_shortened(making.span)}, and is thrown away",
-        explanation=f"None of it reaches a result: {by} does not choose it. A gradient through it may be NaN all the "
-        "same.",
+        explanation=" ".join([explanation, *(_of_fix(spot, fix) if spot and fix else ())]),
         span=making.span,
         evidence=tuple(_evidence(origin, making, spot)),
+        fix=fix.code if fix is not None else "",
+        replaces=_replaced(spot, fix) if fix is not None and spot is not None else None,
     )
 
 

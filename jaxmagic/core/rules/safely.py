@@ -40,14 +40,14 @@ def rewrite(spot: Spot, origin: Origin) -> Rewrite | None:
 # ---------------------------------------------------------------------------------- choices and masks
 
 
-def _inner_where(spot: Spot, origin: Origin) -> Rewrite | None:
+def inner_where(spot: Spot, origin: Origin) -> Rewrite | None:
     """The condition of the `where` that throws the value away, put inside as well."""
     mask = None if origin.in_value and origin.reaches else spot.mask()
     part, safe = _risky(spot)
-    if mask is None or part is None:
+    if mask is None or part is None or spot.text(spot.node) in spot.text(mask.condition):
         return None
     chosen = (part, expression(safe)) if mask.chosen else (expression(safe), part)
-    inside = call(f"{jnp_of(spot)}.where", mask.condition, *chosen)
+    inside = ast.Call(mask.call.func, [mask.condition, *chosen], [])
     new = replaced(spot.node, part, inside)
     why = "The second `where`, inside, keeps the values that are thrown away from being computed with at all."
     return Rewrite(spot.node, new, why)
@@ -282,7 +282,7 @@ _STRATEGIES: tuple[Strategy, ...] = (
     written_out.log_of,
     written_out.sinc,
     matrices.log_of_determinant,
-    _inner_where,
+    inner_where,
     written_out.xlogy,
     _norm,
     _root,

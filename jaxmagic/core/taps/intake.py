@@ -28,6 +28,12 @@ def receive(site: Site, delivery: Delivery, arrays: Sequence[np.ndarray]) -> Non
         _runs[-1].take(site, delivery, arrays)
 
 
+def receive_unkept(site: Site, delivery: Delivery, arrays: Sequence[np.ndarray]) -> None:
+    """Tells the current run that something came for which the gate held, and keeps nothing of it."""
+    if _runs:
+        _runs[-1].note(delivery, arrays)
+
+
 class Intake:
     """Everything that came ashore in one run."""
 
@@ -81,8 +87,7 @@ class Intake:
             KeyboardInterrupt: Ctrl-C came while the program ran.
         """
         now = time.perf_counter()
-        if delivery.gated and delivery.marks_of(arrays)[-1].any():
-            self.held += 1
+        self.note(delivery, arrays)
         waiting = self._waiting.get((site, delivery)) or self._waiting.setdefault((site, delivery), [])
         waiting.append((next(self._numbers), now, tuple([array.tobytes() for array in arrays])))
         if now > self._next or len(waiting) >= delivery.most_waiting:
@@ -92,6 +97,10 @@ class Intake:
             if self.stopped is not None:
                 raise self.stopped
         self._host_s += time.perf_counter() - now
+
+    def note(self, delivery: Delivery, arrays: Sequence[np.ndarray]) -> None:
+        if delivery.gated and delivery.marks_of(arrays)[-1].any():
+            self.held += 1
 
     def flush(self) -> None:
         """Sorts in what waits, and passes it on. Live views call it, lest the last events of a burst be late."""

@@ -30,6 +30,7 @@ from jaxmagic.core.taps.edits import Edits
 from jaxmagic.core.taps.intake import Intake, receive
 from jaxmagic.core.taps.lanes import marked_branches
 from jaxmagic.core.taps.loops import number_loops
+from jaxmagic.core.taps.masked import watch_choices
 from jaxmagic.core.taps.remarks import Remarks, unknown_names
 from jaxmagic.core.taps.ring import Rings, RingTrack
 from jaxmagic.core.taps.series import Series
@@ -260,6 +261,8 @@ class Taps:
                 numbered = without_taps(jaxpr)
             else:
                 numbered = number_loops(jaxpr)
+                if self._watch is not None and self._gate is not None and self._gate.text == "nan":
+                    numbered = watch_choices(numbered, self._policy.is_user)
         return inner(*args, jaxpr=numbered, **kwargs)
 
     def _run(self, inner: Any, *args: Any, **kwargs: Any) -> Any:
