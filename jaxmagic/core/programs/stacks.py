@@ -68,14 +68,22 @@ class Stacks:
         index = outer
         within = frames_within_trace(traceback)
         frames = [each for each in reversed(within) if self._of_user(each[0].co_filename)]
-        if frames and outer >= 0 and is_whole(within):
-            caller = self.table.frame(outer).span.file
-            if caller not in {code.co_filename for code, _ in frames}:
-                return outer  # JAX keeps what it derives of its own functions, with the frames of who called first
-        for code, offset in frames:
-            span, function = self._place(code, offset)
+        places = [self._place(code, offset) for code, offset in frames]
+        if places and outer >= 0 and is_whole(within) and self._is_of_another_call(places, outer):
+            return outer
+        for span, function in places:
             index = self.table.index(span, function, index)
         return index
+
+    def _is_of_another_call(self, places: list[tuple[Span, str]], outer: int) -> bool:
+        """Whether frames, outermost first, are not those of the call that `outer` is, whose region they are found in.
+
+        JAX keeps what it derives of its own functions, with the frames of who called first.
+        """
+        caller, (span, function) = self.table.frame(outer), places[-1]
+        if (caller.span.file, caller.function) not in {(each.file, name) for each, name in places}:
+            return True
+        return (span.file, function) == (caller.span.file, caller.function) and span != caller.span
 
     def _of_user(self, file: str) -> bool:
         answer = self._files.get(file)
