@@ -272,7 +272,7 @@ class _Inquiry:
             if suspect.came.get(index) or "nan" not in kinds or suspect.arguments is None:
                 continue
             reached = flow.inputs_to([index], "nan")
-            if self._watch.reaches((suspect.number, out) for out in reached):
+            if self._watch.reaches([(suspect.number, out) for out in reached], "nan"):
                 array = np.asarray(suspect.arguments[index])
                 element = tuple(int(each[0]) for each in np.nonzero(np.isnan(array))) if array.ndim else ()
                 name = names[index] if index < len(names) else ""
@@ -302,7 +302,7 @@ class _Inquiry:
         return Origin(
             first=first.making,
             then=[made.making for made in ordered if made is not first and id(made) in causal],
-            reaches=any(made.stopped or self._watch.reaches(made.outputs) for made in ends),
+            reaches=any(made.stopped or self._watch.reaches(made.outputs, made.making.kind) for made in ends),
             in_value=any(self._in_value(made) for made in ends),
             used=any(made.absorbed or made.outputs for made in ends),
             times=max(made.times for made in group),
@@ -311,7 +311,7 @@ class _Inquiry:
     def _in_value(self, made: _Made) -> bool:
         if made.making.transposed:
             return False
-        return made.stopped or self._watch.reaches(made.forward, forward=True)
+        return made.stopped or self._watch.reaches(made.forward, made.making.kind, forward=True)
 
 
 class _Closer:

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -30,8 +31,8 @@ _MOST_PENDING = 4
 Output = tuple[int, int]
 """Number of a suspect, and which of its outputs."""
 
-Way = tuple[int, int, bool]
-"""The same, and whether it went on through a backward pass that is not part of the suspect."""
+Way = tuple[int, int, Kind, bool]
+"""The same, what it held, and whether it went on through a backward pass that is not part of the suspect."""
 
 
 @dataclass(eq=False)
@@ -207,7 +208,7 @@ class Watch:
         own: set[Way] = set()
         if made:
             self.ahead.append(Ahead(_here().traceback, made))
-            own = {(-len(self.ahead), 0, False)}
+            own = {(-len(self.ahead), 0, kind, False) for kind in made}
         inherited = {way for bad in given for way in bad.sources}
         for bad in given:
             self._used(bad)
@@ -255,17 +256,24 @@ class Watch:
             came = {index: bad.sources for index, bad in given.items()}
             suspect = self._suspect(run, found, came, made, tuple(kinds))
         backward = "transpose(" in run.place.stack
-        inherited = {(n, out, by or backward) for bad in given.values() for n, out, by in bad.sources}
+        inherited = {(*way[:3], way[3] or backward) for bad in given.values() for way in bad.sources}
         for bad in given.values():
             self._used(bad)
         for index, there in enumerate(kinds):
             if there:
-                own = {(suspect.number, index, False)} if suspect is not None else set()
-                self._note(run.outs[index], there, frozenset(inherited | own))
+                own: set[Way] = {(suspect.number, index, kind, False) for kind in there} if suspect else set()
+                # What became of a NaN is one as well: where there is only an infinity, the NaN was thrown away.
+                passed = {way for way in inherited if "nan" in there or way[2] == "inf"}
+                self._note(run.outs[index], there, frozenset(passed | own))
 
-    def reaches(self, outputs: Iterable[Output], *, forward: bool = False) -> bool:
-        """Whether what came of any of these outputs was left at the end; `forward`: not through a backward pass."""
-        return any(self.open[n, out, by] > 0 for n, out in outputs for by in ((False,) if forward else (False, True)))
+    def reaches(self, outputs: Iterable[Output], kind: Kind, *, forward: bool = False) -> bool:
+        """Whether what came of a NaN or infinity in any of these outputs was left at the end.
+
+        `forward`: not through a backward pass.
+        """
+        held: tuple[Kind, ...] = ("nan",) if kind == "nan" else ("nan", "inf")
+        ways = product(held, (False,) if forward else (False, True))
+        return any(self.open[n, out, *way] > 0 for (n, out), way in product(outputs, list(ways)))
 
     def _suspect(
         self,

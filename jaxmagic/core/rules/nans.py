@@ -82,7 +82,7 @@ def nan_masked(observed: Observed) -> Iterator[Cause]:
     Sure: in what ran in this cell no result holds it.
     """
     for origin in _origins(observed, "nan"):
-        if not origin.reaches and origin.used:
+        if not origin.reaches and origin.used and not _is_of_library(origin, observed):
             yield _masked(origin, observed)
 
 
@@ -147,6 +147,14 @@ def _origins(observed: Observed, kind: str) -> Iterator[Origin]:
             continue
         if any(making.kind == kind for making in origin.makings):
             yield origin
+
+
+def _is_of_library(origin: Origin, observed: Observed) -> bool:
+    """Whether it was made inside of a derivative that a function of JAX has for itself, with no mask of the user's."""
+    spot = spot_of(origin.first, observed.namespace)
+    if spot is None or not origin.first.differentiated:
+        return False
+    return isinstance(spot.node, ast.Call) and not is_own(origin.first, spot) and spot.mask() is None
 
 
 def _is_backward(origin: Origin, observed: Observed) -> bool:

@@ -7,6 +7,8 @@ from nan_programs import PROGRAMS, Program
 from observed_cells import watched
 from watched_cells import IMPORTS, seen
 
+from jaxmagic.core.source.spans import text_of
+
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_cause_is_named_and_its_fix_removes_it(program: Program):
@@ -31,6 +33,10 @@ MASKED = {
     ),
     "one expression": (
         "@jax.jit\ndef f(x):\n    return jnp.where(x > 0, jnp.log(x), 0.0).sum()",
+        "jnp.log(jnp.where(x > 0, x, 1))",
+    ),
+    "an infinity in its place": (
+        "def f(x):\n    return jnp.where(x > 0, jnp.log(x), jnp.inf)",
         "jnp.log(jnp.where(x > 0, x, 1))",
     ),
     "a method under vmap": (
@@ -228,6 +234,40 @@ def test_cotangents_may_be_tapped_as_well():
     assert (found.finding.rule, found.marked) == ("infinity-made", "jnp.sqrt(y)")
     assert "the gradient is infinite" in found.finding.title
     assert any(series.gradient for series in found.report.taps)
+
+
+DERIVATIVES = {
+    "two functions": """\
+        def entropy(p):
+            return -xlogy(p, p).sum()
+        def divergence(p):
+            return xlogy(p - 1, p - 1).sum()
+        first = jax.grad(entropy)(jnp.ones(3))
+        out = jax.grad(divergence)(jnp.ones(3))
+        """,
+    "one function": """\
+        def loss(p):
+            first = xlogy(p, p)
+            return (first + xlogy(p - 1, p - 1)).sum()
+        out = jax.grad(loss)(jnp.ones(4))
+        """,
+    "two methods": """\
+        class Model:
+            def entropy(self, p):
+                return -xlogy(p, p).sum()
+            def divergence(self, p):
+                return xlogy(p - 1, p - 1).sum()
+        first = jax.value_and_grad(Model().entropy)(jnp.ones(5))
+        out = jax.vmap(jax.grad(Model().divergence))(jnp.ones((2, 5)))
+        """,
+}
+
+
+@pytest.mark.parametrize("program", DERIVATIVES.values(), ids=DERIVATIVES)
+def test_the_derivative_of_one_function_of_jax_is_put_down_to_each_call_of_it(program: str):
+    found = seen(IMPORTS + "from jax.scipy.special import xlogy", program)
+    spans = [finding.span for finding in found.grave]
+    assert [text_of(span) for span in spans if span is not None] == ["xlogy(p - 1, p - 1)"]
 
 
 def test_nothing_is_watched_without_being_asked_for():
