@@ -5,8 +5,8 @@ import jax.numpy as jnp
 
 @jax.jit
 def root(x):
-    y = jax.pure_callback(lambda x: x - 1, x, x)
-    return jnp.sqrt(y)
+    return jnp.sqrt(x - 1)
 
 
-root(jnp.array(0.0))
+compiled = root.lower(jnp.array(0.0)).compile()
+compiled(jnp.array(0.0))

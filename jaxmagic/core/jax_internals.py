@@ -92,6 +92,9 @@ def _inside(function: Any) -> Any:
 for _name in ("scan", "while_loop", "cond", "switch"):
     PIECES[_name] = Piece(_inside(getattr(jax.lax, _name)), "cell_contents", f"{_name} as a Python loop", _ALL)
 
+if hasattr(_callback, "_FlatCallback"):
+    PIECES["host_function"] = Piece(_callback._FlatCallback, "__call__", "NaN in programs that call the host", _ALL)
+
 if hasattr(_ad_checkpoint, "_trace_to_jaxpr"):
     PIECES["checkpoint_trace"] = Piece(_ad_checkpoint, "_trace_to_jaxpr", "remat bodies traced before", _ALL)
     PIECES["checkpoint_bind"] = Piece(_ad_checkpoint.remat_p, "bind", "remat in Python", _ALL)

@@ -245,8 +245,9 @@ class _Inquiry:
         self.untraced.append(Untraced(ahead.made, frames, "", 1, why))
 
     def _flow(self, suspect: Suspect) -> Flow:
-        region = regions_of(suspect.jaxpr)
-        return Flow(region, evaluate(region, suspect.arguments or (), Flags())[1])
+        answers = suspect.answers
+        region = regions_of(suspect.jaxpr, answered=answers is not None and answers.complete)
+        return Flow(region, evaluate(region, suspect.arguments or (), Flags(), answers)[1])
 
     def _place(self, closer: "_Closer", step: Step, kind: Kind, making: Making, by_step: dict[Step, _Made]) -> _Made:
         suspect, flow = closer.suspect, closer.flow
@@ -330,7 +331,7 @@ class _Closer:
             wanted.setdefault(step.number, {})[kind] = self.flow.at(step, kind)
         if not wanted:
             return []
-        noted = evaluate(self.flow.region, self.suspect.arguments or (), Operands(wanted))[1]
+        noted = evaluate(self.flow.region, self.suspect.arguments or (), Operands(wanted), self.suspect.answers)[1]
         values = jax.tree.map(np.asarray, noted)
         return [self._making(step, kind, *values[step.number][kind]) for step, kind in chosen]
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from jaxmagic.core import jax_internals
+from jaxmagic.core.nonfinite.hosts import HOST
 from jaxmagic.core.programs.parameters import CALLS, is_jaxpr, opened
 
 MOST_STEPS = 20_000
@@ -20,7 +21,7 @@ SAME = ("pvary", "pcast")
 _NAMED = frozenset(("axes", "axis_name"))
 """Parameters in which an operation may name axes of a mesh; a reduction has numbers there."""
 
-_HOST = ("pure_callback", "io_callback", "jaxmagic_exchange", "ffi_call", "python_callback")
+_HOST = (*HOST, "jaxmagic_exchange", "ffi_call", "python_callback")
 
 
 class NotRepeatable(Exception):  # noqa: N818 - says why a program is not evaluated once more
@@ -89,17 +90,18 @@ class Region:
                 yield from region.all()
 
 
-def regions_of(closed: Any) -> Region:
-    """The whole of a program.
+def regions_of(closed: Any, *, answered: bool = False) -> Region:
+    """The whole of a program; `answered`: what the host returned to it is known.
 
     Raises:
         NotRepeatable: it can't be evaluated without running code of the user's, or is too long.
     """
-    return _Reader().region(closed, None)
+    return _Reader(answered).region(closed, None)
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, answered: bool) -> None:
+        self._answered = answered
         self._count = 0
 
     def region(self, closed: Any, step: Step | None) -> Region:
@@ -116,7 +118,7 @@ class _Reader:
         name = equation.primitive.name
         if self._count > MOST_STEPS:
             raise NotRepeatable(f"it has more than {MOST_STEPS:,} equations")
-        if name in _HOST or "callback" in name:
+        if (name in _HOST or "callback" in name) and not (self._answered and name in HOST):
             raise NotRepeatable(f"it calls the host ({name})")
         if any(jax_internals.is_reference(atom) for atom in (*equation.invars, *equation.outvars)):
             raise NotRepeatable("it works on references, which may have changed")

@@ -11,7 +11,8 @@ from jax.core import Tracer
 
 from jaxmagic.core import jax_internals
 from jaxmagic.core.nonfinite.arrays import Kind, kinds_of
-from jaxmagic.core.nonfinite.regions import SAME, Region, Step, loop_numbers
+from jaxmagic.core.nonfinite.hosts import HOST, Answers, Replay
+from jaxmagic.core.nonfinite.regions import SAME, NotRepeatable, Region, Step, loop_numbers
 
 jax_internals.exclude_from_tracebacks(__file__)
 
@@ -35,18 +36,34 @@ class Probe(Protocol):
         ...
 
 
-def evaluate(region: Region, arguments: Sequence[Any], probe: Probe) -> tuple[list[Any], Notes]:
+def evaluate(
+    region: Region, arguments: Sequence[Any], probe: Probe, answers: Answers | None = None
+) -> tuple[list[Any], Notes]:
     """Outputs of the program, and what `probe` noted.
+
+    Args:
+        region: The whole of it.
+        arguments: Its inputs.
+        probe: What to look for.
+        answers: What the host returned to it when it ran.
+
+    Raises:
+        NotRepeatable: the host was asked something else than it was then.
 
     One operation after the other, which compiles each kind once; only the bodies of loops are compiled whole. To
     compile all of it with its flags takes ten times as long as the program itself did.
     """
-    return _Evaluation(probe).region(region, list(arguments))
+    replay = Replay(answers)
+    outs, notes = jax.block_until_ready(_Evaluation(probe, replay).region(region, list(arguments)))
+    if replay.missed:
+        raise NotRepeatable("it calls the host, which was asked something else when all was evaluated once more")
+    return outs, notes
 
 
 class _Evaluation:
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Probe, replay: Replay) -> None:
         self._probe = probe
+        self._replay = replay
 
     def region(self, region: Region, arguments: Sequence[Any]) -> tuple[list[Any], Notes]:
         values: dict[Any, Any] = dict(zip(region.jaxpr.constvars, region.constants, strict=True))
@@ -74,6 +91,8 @@ class _Evaluation:
             return evaluators[step.kind](step, ins)
         if step.name in SAME:
             return ins, {}
+        if step.name in HOST:
+            return self._replay.outs(step.equation, ins, traced=step.depth > 0), {}
         return jax_internals.bind(step.equation, ins), {}
 
     def _cond(self, step: Step, ins: list[Any]) -> tuple[list[Any], Notes]:

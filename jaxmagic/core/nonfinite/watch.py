@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from jaxmagic.core import jax_internals
 from jaxmagic.core.aside import aside, is_aside
 from jaxmagic.core.limits import Limits
 from jaxmagic.core.nonfinite.arrays import SMALL, Kind, is_inexact, kinds_of, suspicious
+from jaxmagic.core.nonfinite.hosts import Answers, Hosts
 from jaxmagic.core.nonfinite.turns import turns
 from jaxmagic.core.wrapping import wrapped
 
@@ -56,6 +57,8 @@ class Suspect:
     made: frozenset[Kind] = frozenset()
     """In its outputs, and not in its arguments."""
     times: int = 1
+    answers: Answers | None = None
+    """What the host returned to it."""
 
 
 class Place(NamedTuple):
@@ -100,6 +103,7 @@ class _Run:
     seen: bool
     """A tap inside of it came with a value that was asked for."""
     flag: Any = None
+    answers: Answers | None = None
 
 
 @dataclass
@@ -128,11 +132,14 @@ class Watch:
         self._calls: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._pending: deque[_Run] = deque()
         self._awaited: set[int] = set()
+        self._hosts = Hosts(self.limits)
         self._lock = threading.RLock()
         self._undo = ExitStack()
 
     def start(self) -> None:
         hooks = {"call_impl": self._run, "fast_path": self._fast_path, "compiled_call": self._call_compiled}
+        if "host_function" in jax_internals.PIECES:
+            hooks["host_function"] = self._hosts.call
         for key, hook in hooks.items():
             self._undo.enter_context(wrapped(key, hook))
         jax_internals.forget_dispatch()
@@ -165,15 +172,18 @@ class Watch:
             self._settle_ready()
             kept = _kept(args, params.get("donated_invars", ()))
             call = self._count(params["jaxpr"])
+        answers = None
         try:
-            answer = inner(*args, **params)
+            with self._hosts.listening(params["jaxpr"]) as answers:
+                answer = inner(*args, **params)
+                _wait_for(answer[0] if answers is not None else ())
         except BaseException:
             with self.limits.guard("a program that did not end"), aside():
                 if self.arrivals() > before:
-                    self._stopped(params, kept, call)
+                    self._stopped(params, kept, call, answers)
             raise
         with self.limits.guard("a program that ran"), aside(), self._lock:
-            self._ran(params, kept, list(answer[0]), call, before)
+            self._ran(params, kept, list(answer[0]), call, before, answers)
         return answer
 
     # --------------------------------------------------------------------------------------------- parts
@@ -182,14 +192,16 @@ class Watch:
         self._calls[jaxpr] = self._calls.get(jaxpr, 0) + 1
         return self._calls[jaxpr]
 
-    def _ran(self, params: dict[str, Any], args: tuple, outs: list[Any], call: int, before: int) -> None:
+    def _ran(
+        self, params: dict[str, Any], args: tuple, outs: list[Any], call: int, before: int, answers: Answers | None
+    ) -> None:
         inexact = [out for out in outs if is_inexact(out)]
         seen = self.arrivals() > before
         if not inexact and not seen:
             return
         if self._awaited and any(id(argument) in self._awaited for argument in args):
             self._settle_pending()
-        run = _Run(params, args, outs, _here(), call, seen)
+        run = _Run(params, args, outs, _here(), call, seen, answers=answers)
         if sum(out.size for out in inexact) > SMALL:
             run.flag = suspicious(inexact)
             self._pending.append(run)
@@ -304,14 +316,15 @@ class Watch:
             place=place,
             call=run.call,
             made=made,
+            answers=run.answers,
         )
         self.suspects.append(suspect)
         self._known[key] = suspect
         return suspect
 
-    def _stopped(self, params: dict[str, Any], args: tuple, call: int) -> None:
+    def _stopped(self, params: dict[str, Any], args: tuple, call: int, answers: Answers | None) -> None:
         self._settle_pending()
-        run = _Run(params, args, [], _here(), call, seen=True)
+        run = _Run(params, args, [], _here(), call, seen=True, answers=answers)
         given = {i: bad for i, each in enumerate(args) if (bad := self._known_bad(each)) is not None}
         found = {i: kinds for i, each in enumerate(args) if (kinds := kinds_of(each))}
         suspect = self._suspect(run, found, {i: bad.sources for i, bad in given.items()}, frozenset())
@@ -330,6 +343,12 @@ class Watch:
         if not bad.used:
             bad.used = True
             self.open.subtract(bad.sources)
+
+
+def _wait_for(outs: Iterable[Any]) -> None:
+    """Until a program has asked the host all that it asks; what it fails of comes up where JAX says it."""
+    with suppress(Exception):
+        jax.block_until_ready(list(outs))
 
 
 def _here() -> Place:

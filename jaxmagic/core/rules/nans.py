@@ -98,9 +98,10 @@ def nan_given(observed: Observed) -> Iterator[Cause]:
 
 @on_cell("nan-untraced", "note", "a program gave a NaN or an infinity, and it could not be found where")
 def nan_untraced(observed: Observed) -> Iterator[Cause]:
-    """A program is not evaluated once more where it calls the host (`pure_callback`, `io_callback`), where it is very
-    long, where what it was given is gone (donated) or too large to keep, or where it was compiled ahead of time.
-    Tap its variables by name then.
+    """A program is not evaluated once more where it is very long, where what it was given is gone (donated) or too
+    large to keep, where it was compiled ahead of time, or where it works on references. A host function that it calls
+    (`pure_callback`, `io_callback`) is not called again: what it returned is kept, if that is not too much. Tap the
+    variables by name then.
 
     Not sure: the call is known, the operation is not.
     """

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from jaxmagic.core.failures.operands import Scope
+from jaxmagic.core.nonfinite.hosts import HOST
 from jaxmagic.core.nonfinite.origins import Making, Value
 from jaxmagic.core.rules.rewrite import alias, text
 from jaxmagic.core.source import spans as source
@@ -101,6 +102,8 @@ class Spot:
 
     def parts_of(self, node: ast.AST) -> list[ast.expr]:
         """The operands of an operation, a method's own array first."""
+        if isinstance(node, ast.Call) and is_call_of(node, *HOST):
+            return [each for each in node.args[2:] if not isinstance(each, ast.Starred)]
         match node:
             case ast.BinOp(left=left, right=right):
                 return [left, right]

@@ -37,6 +37,8 @@ _SAID = {
     "tan": "tan of {0}",
     "custom_linear_solve": "the solution of a singular system",
     "triangular_solve": "the solution of a singular system",
+    "pure_callback": "what the host returned",
+    "io_callback": "what the host returned",
 }
 _SUMS = {
     "reduce_sum": "a sum",

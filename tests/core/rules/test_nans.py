@@ -191,9 +191,67 @@ def test_no_code_of_the_users_runs_again():
     found = seen(IMPORTS, cell)
     assert found.notebook.namespace["traced"] == [1]
     assert found.notebook.namespace["called"] == [1]
-    assert [finding.rule for finding in found.findings] == ["nan-made", "nan-untraced"]
-    assert "it calls the host (pure_callback)" in found.findings[1].explanation
-    assert not found.findings[1].sure
+    assert [finding.rule for finding in found.findings] == ["nan-made", "nan-made"]
+    assert "`jax.pure_callback(host, x, x)` = -1 (f32[])" in found.findings[1].evidence[0].text
+
+
+HOSTS = {
+    "between": (
+        "@jax.jit\n"
+        "def f(x):\n"
+        "    y = jax.pure_callback(lambda x: np.asarray(x) - 1, x, x)\n"
+        "    jax.debug.callback(lambda y: None, y)\n"
+        "    return jnp.log(y)\n"
+        "out = f(jnp.float32(5.0)), f(jnp.float32(0.5))",
+        "jnp.log(y)",
+        ("`y` = -0.5", "call 2 of f"),
+    ),
+    "another answer each time": (
+        "class Walk:\n"
+        "    def __init__(self):\n"
+        "        self.steps = []\n"
+        "    def draw(self, i):\n"
+        "        self.steps.append(i)\n"
+        "        return np.float32(len(self.steps))\n"
+        "    def __call__(self, c, i):\n"
+        "        step = io_callback(self.draw, jax.ShapeDtypeStruct((), jnp.float32), i, ordered=True)\n"
+        "        return c - step, jnp.sqrt(c)\n"
+        "walk = Walk()\n"
+        "out = jax.jit(lambda x: jax.lax.scan(walk, x, jnp.arange(6)))(4.0)[1]\n"
+        "assert len(walk.steps) == 6",
+        "jnp.sqrt(c)",
+        ("iteration 3 of the loop", "`c` = -2"),
+    ),
+    "only told": (
+        "told = []\n"
+        "def body(state):\n"
+        "    i, x = state\n"
+        "    io_callback(told.append, None, x)\n"
+        "    return i + 1, jnp.log(x)\n"
+        "out = jax.jit(lambda x: jax.lax.while_loop(lambda s: s[0] < 5, body, (0, x)))(3.0)\n"
+        "assert len(told) == 5",
+        "jnp.log(x)",
+        ("iteration 3 of the loop",),
+    ),
+    "the host itself": (
+        "def host(x):\n"
+        "    return np.where(np.asarray(x) > 0, x, np.nan)\n"
+        "def f(x):\n"
+        "    return jax.pure_callback(host, x, x, vmap_method='expand_dims') * 2\n"
+        "out = jax.jit(jax.vmap(f))(jnp.array([1.0, -1.0]))",
+        "jax.pure_callback(host, x, x, vmap_method='expand_dims')",
+        ("what the host returned is NaN", "`x`: -1 there"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("cell", "marked", "says"), HOSTS.values(), ids=HOSTS)
+def test_what_the_host_returned_is_taken_again_without_asking_it(cell: str, marked: str, says: tuple[str, ...]):
+    found = seen(IMPORTS + "import numpy as np\nfrom jax.experimental import io_callback", cell)
+    assert (found.finding.rule, found.marked) == ("nan-made", marked)
+    assert all(words in f"{found.finding.title}\n{found.evidence}" for words in says)
+    assert found.report.limits == ()
+    assert found.report.failure is None
 
 
 def test_a_nan_in_the_data_is_no_fault_of_the_cell():
