@@ -96,8 +96,8 @@ def non_array_argument(failing: Failing) -> Cause | None:
         fix, replaces = _without_key(failing, given, path)
         return Cause(
             title=f"`{path}` is a {kind}, which jit can't take",
-            explanation=f"All leaves of {shown}must be arrays or numbers. Keep what is not in another argument, "
-            "and make that one static.",
+            explanation=f"All leaves of {shown or 'it '}must be arrays or numbers. Keep what is not in another "
+            "argument, and make that one static.",
             evidence=evidence,
             fix=fix,
             replaces=replaces,

@@ -40,9 +40,9 @@ def _made(failing: Failing, node: ast.Call) -> Cause | None:
         return None
     added = ast.keyword("key", key_for(failing.site, node))
     return Cause(
-        title=f"`{failing.text(node)}` needs a random `key`, to draw its parameters",
-        explanation="An Equinox layer has its parameters from the start. Each layer gets a key of its own: "
-        "`jax.random.split` makes several of one.",
+        title=f"`{failing.text(node)}` needs a random `key`",
+        explanation="Nothing here keeps random state: a layer that draws its parameters, or a path of noise, gets a "
+        "key when it is made, each one of its own. `jax.random.split` makes several of one.",
         fix=text(copied(ast.Call(node.func, node.args, [*node.keywords, added]))),
         replaces=failing.span,
     )

@@ -49,8 +49,8 @@ def layer_of(failing: Failing) -> Layer | None:
 
 
 def _is_layer(owner: Any) -> bool:
-    library = module_of(type(owner)).partition(".")[0]
-    return library in _LIBRARIES and not module_of(type(owner)).startswith("equinox._jit")
+    library, *path = module_of(type(owner)).split(".")
+    return library in _LIBRARIES and (library != "equinox" or path[:1] == ["nn"])
 
 
 def _parameters(owner: Any, frame: FrameType) -> dict[str, Aval]:

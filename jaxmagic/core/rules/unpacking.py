@@ -179,7 +179,7 @@ def array_taken_apart(failing: Failing) -> Cause | None:
         return None
     batch = " Under vmap it is one example: the mapped axis is not there." if "vmap" in failing.transforms else ""
     looped = isinstance(failing.site.statement, ast.For) and failing.site.statement.iter is array
-    if count and looped and len(aval.shape) > 1:
+    if count and looped and aval.shape[1:]:
         title = (
             f"each row of {failing.shown(array)} has {aval.shape[1]} elements, but is unpacked into {count[1]} names"
         )
@@ -198,7 +198,7 @@ def array_taken_apart(failing: Failing) -> Cause | None:
     )
 
 
-def _split_into(failing: Failing, array: ast.expr, count: int) -> str:
+def _split_into(failing: Failing, array: ast.AST, count: int) -> str:
     """`jax.random.split(key)` for three names as `jax.random.split(key, 3)`."""
     if not isinstance(array, ast.Call) or failing.scope.get(array.func) is not jax.random.split:
         return ""
