@@ -82,6 +82,7 @@ _KINDS = {
     "solutions": "Arguments and results of jit",
     "numpyro": "Random keys",
     "halves": "Layers and their state",
+    "annotations": "Shapes",
     "layers": "Shapes",
     "trees": "Shapes",
     "tree_arithmetic": "Shapes",

@@ -76,6 +76,7 @@ FAMILIES = (
     "nans",
     "linen",
     "nnx",
+    "annotations",
     "layers",
     "trees",
     "tree_arithmetic",

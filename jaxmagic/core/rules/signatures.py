@@ -29,7 +29,7 @@ def argument_count(failing: Failing) -> Cause | None:
     said, node = _SAYS.search(failing.message), failing.node
     if said is None or failing.kind != "TypeError" or not failing.machinery or not isinstance(node, ast.Call):
         return None
-    function = function_of(failing.site, _innermost(node.func))
+    function = function_of(failing.site, innermost(node.func))
     if function is None or said["name"].rpartition(".")[2] not in (function.name, f"<{function.name}>"):
         return None
     names = [*function.parameters, *(arg.arg for arg in function.node.args.kwonlyargs)]
@@ -50,7 +50,7 @@ def argument_count(failing: Failing) -> Cause | None:
     )
 
 
-def _innermost(node: ast.expr) -> ast.expr:
+def innermost(node: ast.expr) -> ast.expr:
     """`f` of `jax.jit(jax.vmap(f))`."""
     while isinstance(node, ast.Call) and node.args:
         node = node.args[0]

@@ -271,5 +271,5 @@ _EXPLAINED: tuple[tuple[str, Callable[[Failing, ast.Call, _Found], Cause | None]
     (r"^`(\w+)\(.*?\)` may only be used for positive or negative definite", _untagged),
     (r"Vector and operator structures do not match.*?shape=(\([\d, ]*\)).*?shape=(\([\d, ]*\))", _other_size),
     (r"^([\w.<>]+)\(\) takes \d+ positional arguments? but \d+ (?:was|were) given", _other_arguments),
-    (r"must return a pytree with the same structure as `y0`|Incompatible (?:types|shapes) for broadcasting", _other_structure),
+    (r"must return a pytree with the same structure as `y0`|Incompatible \w+ for broadcasting", _other_structure),
 )  # fmt: skip
