@@ -75,18 +75,24 @@ def callback_under_grad(failing: Failing) -> Cause | None:
     """
     if not failing.says(r"callbacks? do(?:es)? not support JVP"):
         return None
-    node = _callback(failing)
+    node, span = _callback(failing), failing.span
+    if node is None:
+        calls = list(_calls(failing, ("pure_callback", "io_callback"), None))
+        node, span = (calls[0][1], span_of(*calls[0])) if len(calls) == 1 and calls[0][1].args else (None, span)
     name = _of_numpy(failing, node.args[0]) if node is not None else ""
     fix = text(call(f"{alias(failing.scope, 'jax.numpy')}.{name}", *node.args[2:])) if name and node else ""
-    function = failing.text(node.args[0]) if node is not None else "a callback"
+    function = text(node.args[0]) if node is not None else "a callback"
     same = f" `jax.numpy` has `{name}`, derivative included." if fix else ""
     return Cause(
         title=f"`{function}` runs on the host and has no derivative",
         explanation=f"JAX can't look into a Python function.{same} Otherwise wrap the callback in `jax.custom_jvp` and "
         "give its derivative; `jax.lax.stop_gradient` on its argument treats the result as a constant.",
-        evidence=failing.evidence(*node.args[2:]) if node is not None else (),
+        span=span,
+        evidence=failing.evidence(*node.args[2:])
+        if span == failing.span and node is not None
+        else (Evidence("differentiated here", failing.span),),
         fix=fix,
-        replaces=failing.span,
+        replaces=span,
     )
 
 

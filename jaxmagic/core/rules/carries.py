@@ -5,6 +5,7 @@ import re
 
 from jaxmagic.core.rules.calls import Fix, argument, made_varying, short_type, varies_over
 from jaxmagic.core.rules.catalogue import Cause, on_error
+from jaxmagic.core.rules.containers import contained_as, spelled
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, at_path, function_of
 from jaxmagic.core.rules.rewrite import alias, call, text
@@ -185,9 +186,26 @@ def carry_structure(failing: Failing) -> Cause | None:
             replaces=span,
         )
     assert match is not None
+    fix, replaces = _contained(failing, node, body, results) if body is not None else ("", None)
     return Cause(
         title=f"the carry of `{loop}` leaves the body with another structure than it entered with",
         explanation=" ".join(match[2].split()),
         span=span,
         evidence=(Evidence(f"returned: {body.text(results[0])}", span),) if body is not None and span else (),
+        fix=fix,
+        replaces=replaces,
     )
+
+
+def _contained(failing: Failing, node: ast.Call, body: Function, results: list[ast.expr]) -> Fix:
+    """The carry in the container that it came in."""
+    loop = name_called(node)
+    init = argument(node, _INIT.get(loop, 1), "init", "init_val")
+    leaving = results[0] if len(results) == 1 else None
+    if loop == "scan":
+        leaving = leaving.elts[0] if isinstance(leaving, ast.Tuple) and len(leaving.elts) == 2 else None
+    name = body.parameters[loop == "fori_loop" :][:1]
+    if init is None or leaving is None or not name:
+        return "", None
+    fixed = contained_as(leaving, spelled(init, failing.value(init)), name[0])
+    return (text(fixed), body.span_of(leaving)) if fixed is not None else ("", None)

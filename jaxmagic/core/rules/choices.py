@@ -7,6 +7,7 @@ import re
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.calls import Fix, argument, made_varying, short_type, varies_over
 from jaxmagic.core.rules.catalogue import Cause, on_error
+from jaxmagic.core.rules.containers import contained_as
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_from, function_of
 from jaxmagic.core.rules.rewrite import alias, call, expression, text
@@ -151,6 +152,7 @@ def branch_structure(failing: Failing) -> Cause | None:
     branches = _branches(failing.site, node) if isinstance(node, ast.Call) else []
     known = [branch for branch in branches if branch is not None and branch.returned()]
     missing = _missing_keys([branch.returned()[0] for branch in known])
+    fix, replaces = _same_container(known)
     return Cause(
         title="the branches return different structures: "
         + " and ".join(f"`{branch.text(branch.returned()[0])}`" for branch in known)
@@ -161,7 +163,23 @@ def branch_structure(failing: Failing) -> Cause | None:
             Evidence(f"{_branch(branch)} returns `{branch.text(branch.returned()[0])}`", branch.span_of(branch.node))
             for branch in known
         ),
+        fix=fix,
+        replaces=replaces,
     )
+
+
+def _same_container(branches: list[Function]) -> Fix:
+    """One branch's result in the container of the other's."""
+    if len(branches) != 2 or any(len(branch.returned()) != 1 for branch in branches):
+        return "", None
+    results = [branch.returned()[0] for branch in branches]
+    for at in (1, 0):
+        like = results[1 - at]
+        plain = isinstance(like, ast.Name | ast.BinOp | ast.Subscript | ast.UnaryOp)
+        fixed = contained_as(results[at], ast.Name("x") if plain else like)
+        if fixed is not None:
+            return text(fixed), branches[at].span_of(results[at])
+    return "", None
 
 
 def _missing_keys(results: list[ast.expr]) -> str:

@@ -60,9 +60,13 @@ class Function:
 
 
 def function_of(site: Site, node: ast.expr | None) -> Function | None:
-    """The function that an argument is: a lambda in place, or a name of a function with source."""
-    if isinstance(node, ast.Lambda):
-        return Function(site.file, node)
+    """The function that an argument is: a lambda in place, a name of a function with source, or `Model(…).method`."""
+    match node:
+        case ast.Lambda():
+            return Function(site.file, node)
+        case ast.Attribute(value=ast.Call(func=made), attr=name) if isinstance(owner := site.scope.get(made), type):
+            method = class_attribute(owner, name)
+            return function_from(MethodType(method, owner)) if isinstance(method, FunctionType) else None
     return None if node is None else function_from(site.scope.get(node))
 
 

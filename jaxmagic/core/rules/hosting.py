@@ -8,12 +8,13 @@ import numpy as np
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.equations import placed
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source.nodes import name_called
-from jaxmagic.records import Evidence
+from jaxmagic.records import Evidence, Span
 
 _CALLBACKS = ("jax.pure_callback", "jax.debug.callback", "jax.experimental.io_callback")
 _HARMLESS = ("jax.device_get", "jax.tree", "jax.debug", "jax.block_until_ready")
@@ -262,15 +263,27 @@ def effect_in_every_lane(observed: Observed) -> Iterator[Cause]:
     them their prints and callbacks. A line that should appear for one bad example appears for all. Decide inside
     the callback, on the host.
 
-    Sure: the predicate was batched when the line ran, and a branch prints or calls back.
+    Sure: the predicate was batched when the line ran, or the program has the effect without the branch.
     """
     for piece in ran(observed):
         mapped = any(word.startswith("vmap") for call in piece.calls for word in call.transforms)
         for node in piece.own if mapped else ():
             if isinstance(node, ast.Call) and dotted(observed, piece, node.func) in BRANCHING:
                 effect = effect_in(observed, piece, node)
-                if effect is not None and is_batched(observed, piece, node.args[0]):
+                batched = effect is not None and is_batched(observed, piece, node.args[0])
+                if effect is not None and (batched or _runs_unasked(observed, piece.span_of(node), piece.span_of(effect))):
                     yield _every_lane(piece, node, effect)
+
+
+def _runs_unasked(observed: Observed, branching: Span, effect: Span) -> bool:
+    """Whether a program has the effect that stands in a branch, and a choice in the place of the branching."""
+    for compiled in observed.compiled:
+        for trace in compiled.traces:
+            found = list(placed(trace.program)) if trace.program is not None else []
+            kinds = {equation.primitive for equation, places in found if places[0] == branching}
+            if "select_n" in kinds and "cond" not in kinds and any(places[0] == effect for _, places in found):
+                return True
+    return False
 
 
 def effect_in(observed: Observed, piece: Ran, node: ast.Call) -> ast.Call | None:

@@ -135,6 +135,36 @@ def test_a_callback_under_vmap_says_how_it_takes_a_batch(function: str, method: 
     assert program.fixed().namespace["out"].shape == (3,)
 
 
+FURTHER = [
+    (
+        "class Host:\n    def __call__(self, x):\n        return jax.pure_callback(np.cos, x, x)\n"
+        "out = jax.jit(jax.vmap(jax.vmap(Host())))(jnp.zeros((2, 3)))",
+        "callback-under-vmap",
+        "jax.pure_callback(np.cos, x, x, vmap_method='expand_dims')",
+    ),
+    (
+        "def step(c, x):\n    return c + jax.pure_callback(np.cosh, jax.ShapeDtypeStruct((), x.dtype), x), None\n"
+        "out = jax.grad(lambda xs: jax.lax.scan(step, 0.0, xs)[0])(jnp.ones(3))",
+        "callback-under-grad",
+        "jnp.cosh(x)",
+    ),
+    (
+        "class Layer:\n    def act(self, x):\n"
+        "        return jax.pure_callback(np.tanh, jax.ShapeDtypeStruct(x.shape, x.dtype), x)\n"
+        "out = jax.jit(jax.value_and_grad(lambda x: Layer().act(x).sum()))(jnp.ones(2))",
+        "callback-under-grad",
+        "jnp.tanh(x)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "rule", "fix"), FURTHER)
+def test_callbacks_in_modules_and_loops_are_mended_where_they_stand(body: str, rule: str, fix: str):
+    program = failed(IMPORTS + body)
+    assert (program.finding.rule, program.finding.fix) == (rule, fix)
+    assert "out" in program.fixed().namespace
+
+
 def test_a_numpy_callback_under_grad_has_a_twin_with_a_derivative():
     program = failed(CALLBACK.format(function="np.sinh") + "out = jax.grad(f)(jnp.float32(1.0))")
     assert program.finding.rule == "callback-under-grad"

@@ -38,6 +38,9 @@ DROPPED = [
     "def show(v):\n    seen.append(float(v))\n    return v\ndef body(c, x):\n"
     "    unused = jax.pure_callback(show, jax.ShapeDtypeStruct((), c.dtype), c)\n    return c + x, None\n"
     "out = jax.lax.scan(body, 0.0, jnp.ones(2))",
+    "class Model:\n    def __call__(self, x):\n        shape = jax.ShapeDtypeStruct((), x.dtype)\n"
+    "        jax.pure_callback(lambda v: seen.append(float(v)) or v, shape, x)\n        return x * 2\n"
+    "out = jax.jit(Model())(jnp.float32(2))",
 ]
 
 
@@ -79,6 +82,8 @@ LANES = [
     "class Guard:\n    def __call__(self, x):\n        bad = x > 2\n"
     "        jax.lax.cond(bad, lambda v: jax.debug.print('big: {}', v), lambda v: None, x)\n        return x\n"
     "out = jax.jit(jax.vmap(Guard()))(jnp.array([1.0, 3.0]))",
+    "def step(c, x):\n    jax.lax.cond(x > 2, lambda v: jax.debug.print('big: {}', v), lambda v: None, x)\n"
+    "    return c + x, None\nout = jax.vmap(lambda xs: jax.lax.scan(step, 0.0, xs)[0])(jnp.array([[1.0], [3.0]]))",
 ]
 
 

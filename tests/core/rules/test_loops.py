@@ -62,6 +62,36 @@ def test_a_carry_of_other_structure_is_told_from_one_of_other_type():
     assert program.marked == "((c, c), None)"
 
 
+CONTAINERS = [
+    (
+        "def body(state):\n    x, n = state\n    return [x * 2, n + 1]\n"
+        "out = lax.while_loop(lambda state: state[1] < 3, body, (1.0, 0))[0]",
+        "(x * 2, n + 1)",
+        8.0,
+    ),
+    (
+        "class Walk:\n    def step(self, state, t):\n        return {'x': state['x'] + t}, state['x']\n"
+        "start = {'x': 0.0, 'speed': 1.0}\nout = lax.scan(Walk().step, start, jnp.ones(3))[0]['x']",
+        "{**state, 'x': state['x'] + t}",
+        3.0,
+    ),
+    ("out = lax.fori_loop(0, 3, lambda i, c: (c + i, None), 1.0)", "c + i", 4.0),
+    (
+        "@jax.jit\ndef run(x):\n    def body(i, pair):\n        return pair[1], pair[0]\n"
+        "    return lax.fori_loop(0, 3, body, [x, x + 1])\nout = jax.vmap(run)(jnp.arange(2.0))[0][0]",
+        "[pair[1], pair[0]]",
+        1.0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix", "out"), CONTAINERS)
+def test_a_carry_is_returned_in_the_container_that_it_came_in(body: str, fix: str, out: float):
+    program = failed(IMPORTS + body)
+    assert (program.finding.rule, program.finding.fix) == ("carry-structure", fix)
+    assert program.fixed().namespace["out"] == out
+
+
 def test_branches_are_named_with_what_they_return():
     program = failed(
         IMPORTS + "def grow(x):\n    return x * 1.5\ndef reset(x):\n    return 0",
@@ -116,11 +146,41 @@ def test_branches_of_other_structure():
     assert "`(x, x)` and `x`" in program.finding.title
 
 
+BRANCHES = [
+    ("out = lax.cond(True, lambda x: (x, 2 * x), lambda x: [x, x], 1.0)[1]", "(x, x)", 2.0),
+    (
+        "class Policy:\n    def rest(self, x):\n        return x,\n    def act(self, x):\n        return -x\n"
+        "    def __call__(self, x):\n        return lax.cond(x > 0, self.act, self.rest, x)\n"
+        "out = jax.jit(Policy().__call__)(2.0)",
+        "x",
+        -2.0,
+    ),
+    (
+        "def low(x):\n    return [x, x.sum()]\ndef high(x):\n    return x * 2, x.max()\n"
+        "out = jax.grad(lambda x: lax.switch(1, [low, high], x)[1])(jnp.arange(2.0))[1]",
+        "[x * 2, x.max()]",
+        1.0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix", "out"), BRANCHES)
+def test_branches_return_the_same_container(body: str, fix: str, out: float):
+    program = failed(IMPORTS + body)
+    assert (program.finding.rule, program.finding.fix) == ("branch-structure", fix)
+    assert program.fixed().namespace["out"] == out
+
+
 @pytest.mark.parametrize(
     ("body", "fix"),
     [
         ("out = lax.while_loop(lambda c: c < 3, lambda c: c + 1, jnp.ones(2))", "(c < 3).any()"),
         ("x = jnp.ones(3)\nout = lax.cond(x > 0, lambda x: x, lambda x: -x, x)", "jnp.any(x > 0)"),
+        (
+            "class Gate:\n    def __call__(self, x):\n        return lax.cond(x.mean(0) > 0, jnp.sin, jnp.cos, x)\n"
+            "out = jax.jit(Gate().__call__)(jnp.ones((3, 2)))",
+            "jnp.any(x.mean(0) > 0)",
+        ),
     ],
 )
 def test_a_condition_of_many_values_is_reduced(body: str, fix: str):

@@ -81,6 +81,18 @@ MENDED = [
         "def fwd(x, y):",
     ),
     (
+        "custom-rule-arguments",
+        [
+            "def scale(x, factor, bias):\n    return x * factor + bias\nscale = jax.custom_vjp(scale)\n"
+            "def scale_fwd(x, factor):\n    return x * factor, factor\n"
+            "scale.defvjp(scale_fwd, lambda factor, g: (g * factor, None, None))",
+            "@jax.jit\ndef total(xs):\n    return jax.vmap(lambda x: scale(x, 2.0, 1.0))(xs).sum()\n"
+            "out = jax.grad(total)(jnp.ones(3))",
+        ],
+        "the forward rule `scale_fwd` gets 3 arguments",
+        "def scale_fwd(x, factor, bias):",
+    ),
+    (
         "custom-rule-missing",
         [CUBE + "cube.defvjp(forward, lambda x, g: (3 * x ** 2 * g,))", "out = jax.jacfwd(cube)(2.0)"],
         "no derivative forwards",
@@ -91,6 +103,25 @@ MENDED = [
         ["y, pull = jax.vjp(lambda x: x * 2, jnp.ones((2, 3)))", "out = pull(1.0)"],
         "`1.0` is f32[]",
         "pull(jnp.full((2, 3), 1.0, 'float32'))",
+    ),
+    (
+        "cotangent-type",
+        [
+            "class Line:\n    def __call__(self, w):\n        return jnp.arange(4.0) * w\n"
+            "def pulled(w, seed):\n    y, back = jax.vjp(Line(), w)\n    return back(seed)[0]",
+            "out = jax.jit(pulled)(2.0, 1.0)",
+        ],
+        "`seed` is f32[]",
+        "back(jnp.full((4,), seed, 'float32'))",
+    ),
+    (
+        "cotangent-type",
+        [
+            "def row(x):\n    y, vjp_fun = jax.vjp(jnp.sin, x)\n    return vjp_fun(1)",
+            "out = jax.vmap(row)(jnp.ones((2, 3)))",
+        ],
+        "`1` is i32[]",
+        "vjp_fun(jnp.full((3,), 1, 'float32'))",
     ),
     (
         "no-such-argument",
