@@ -271,7 +271,9 @@ def effect_in_every_lane(observed: Observed) -> Iterator[Cause]:
             if isinstance(node, ast.Call) and dotted(observed, piece, node.func) in BRANCHING:
                 effect = effect_in(observed, piece, node)
                 batched = effect is not None and is_batched(observed, piece, node.args[0])
-                if effect is not None and (batched or _runs_unasked(observed, piece.span_of(node), piece.span_of(effect))):
+                if effect is not None and (
+                    batched or _runs_unasked(observed, piece.span_of(node), piece.span_of(effect))
+                ):
                     yield _every_lane(piece, node, effect)
 
 

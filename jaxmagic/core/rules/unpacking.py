@@ -169,13 +169,13 @@ def array_taken_apart(failing: Failing) -> Cause | None:
         return None  # a library took it apart
     scalar = failing.says(r"iteration over a 0-d array|len\(\) of unsized object")
     count = failing.says(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(\d+)")
-    whole = failing.aval(failing.node) if failing.node is not None else None
-    listed = not (count and isinstance(failing.node, ast.Call))
-    array = (
-        failing.node if whole is not None else next(filter(failing.aval, parts(failing.node) if listed else ()), None)
-    )
+    node = failing.node
+    inside = [] if count and isinstance(node, ast.Call) else parts(node)
+    candidates = [node, *inside] if isinstance(node, ast.expr) else inside
+    array = next(filter(failing.aval, candidates), None)
     aval = failing.aval(array) if array is not None else None
-    if array is None or aval is None or not (scalar or count) or bool(scalar) == bool(aval.shape):
+    rank = len(aval.shape) if aval is not None else 0
+    if array is None or aval is None or not (scalar or count) or bool(scalar) == bool(rank):
         return None
     batch = " Under vmap it is one example: the mapped axis is not there." if "vmap" in failing.transforms else ""
     looped = isinstance(failing.site.statement, ast.For) and failing.site.statement.iter is array
