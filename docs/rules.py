@@ -73,6 +73,8 @@ _KINDS = {
     "rounding": "Numbers",
     "linen": "Layers and their state",
     "nnx": "Layers and their state",
+    "nnx_idioms": "Layers and their state",
+    "train_states": "Layers and their state",
     "filtered": "Layers and their state",
     "equinox": "Layers and their state",
     "layer_keys": "Layers and their state",

@@ -76,6 +76,8 @@ FAMILIES = (
     "nans",
     "linen",
     "nnx",
+    "nnx_idioms",
+    "train_states",
     "annotations",
     "layers",
     "trees",

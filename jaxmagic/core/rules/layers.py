@@ -33,6 +33,8 @@ def layer_input(failing: Failing) -> Cause | None:
         return None
     if (stacked := _stacked(failing, layer)) is not None:
         return stacked
+    if layer.kind == "LSTMCell" and failing.says(r"values to unpack") and len(layer.inputs) == 2:
+        return _one_state(failing, layer)
     given = [aval for _, aval in arrays_in(failing)] or list(layer.inputs[:1])
     taken = " and ".join(str(aval) for aval in given)
     fix, replaces, way = _outermost(failing, layer)
@@ -67,6 +69,21 @@ def _stacked(failing: Failing, layer: Layer) -> Cause | None:
     return Cause(
         title=f"layer {layer} holds {kernel.shape[0]} layers: its parameters have a further axis, of vmap",
         explanation=f"Its parameters are {layer.described()}. What was made under vmap is called under vmap.",
+        evidence=shape_evidence(failing, [part for part, _ in arrays_in(failing)]),
+        fix=fix,
+        replaces=failing.span,
+    )
+
+
+def _one_state(failing: Failing, layer: Layer) -> Cause:
+    """An LSTM cell that got its hidden state alone."""
+    node, fix = failing.node, ""
+    if isinstance(node, ast.Call) and len(node.args) == 2 and failing.aval(node.args[1]) is not None:
+        zeros = call(f"{alias(failing.scope, 'jax.numpy')}.zeros_like", node.args[1])
+        fix = text(ast.Call(node.func, [node.args[0], ast.Tuple([node.args[1], zeros])], node.keywords))
+    return Cause(
+        title=f"layer {layer} got one state, {layer.inputs[1]}, and has two",
+        explanation="The state of an LSTM cell is a pair: the hidden state and the cell's own.",
         evidence=shape_evidence(failing, [part for part, _ in arrays_in(failing)]),
         fix=fix,
         replaces=failing.span,

@@ -140,7 +140,7 @@ def nnx_missing(failing: Failing) -> Cause | None:
     node = failing.node
     if not isinstance(node, ast.Call) or failing.kind not in ("TypeError", "ValueError"):
         return None
-    if failing.says(r"missing 1 required keyword-only argument: 'rngs'") and failing.says(r"^\w+\.__init__\(\)"):
+    if failing.says(r"^[\w.<>]+\.__init__\(\) missing 1 required [\w-]+ argument: 'rngs'$"):
         return _rngs(failing, node)
     if failing.says(r"no `rngs` argument was provided to Dropout"):
         return _dropout(failing, node)
