@@ -14,7 +14,7 @@ from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source.nodes import name_called
-from jaxmagic.records import Evidence, Span
+from jaxmagic.records import Evidence
 
 _CALLBACKS = ("jax.pure_callback", "jax.debug.callback", "jax.experimental.io_callback")
 _HARMLESS = ("jax.device_get", "jax.tree", "jax.debug", "jax.block_until_ready")
@@ -271,19 +271,18 @@ def effect_in_every_lane(observed: Observed) -> Iterator[Cause]:
             if isinstance(node, ast.Call) and dotted(observed, piece, node.func) in BRANCHING:
                 effect = effect_in(observed, piece, node)
                 batched = effect is not None and is_batched(observed, piece, node.args[0])
-                if effect is not None and (
-                    batched or _runs_unasked(observed, piece.span_of(node), piece.span_of(effect))
-                ):
+                if effect is not None and (batched or _runs_unasked(observed, piece, node, effect)):
                     yield _every_lane(piece, node, effect)
 
 
-def _runs_unasked(observed: Observed, branching: Span, effect: Span) -> bool:
+def _runs_unasked(observed: Observed, piece: Ran, node: ast.Call, effect: ast.Call) -> bool:
     """Whether a program has the effect that stands in a branch, and a choice in the place of the branching."""
+    branching, inside = piece.span_of(node), piece.span_of(effect)
     for compiled in observed.compiled:
         for trace in compiled.traces:
             found = list(placed(trace.program)) if trace.program is not None else []
             kinds = {equation.primitive for equation, places in found if places[0] == branching}
-            if "select_n" in kinds and "cond" not in kinds and any(places[0] == effect for _, places in found):
+            if "select_n" in kinds and "cond" not in kinds and any(places[0] == inside for _, places in found):
                 return True
     return False
 
