@@ -1,6 +1,6 @@
 """Whole programs of Flax, Equinox, NumPyro and Diffrax, an RNN and the article's, without jit in a real ipykernel."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,9 +68,12 @@ CASES = {
 }
 
 
-def _but_for(everywhere: str) -> list[Any]:
+DEMOS = ("1_disable_jit", "2_debug_print", "3_host_callback", "4_random_key", "5_three_modes")
+
+
+def _but_for(everywhere: str, programs: Collection[str] = tuple(CASES)) -> list[Any]:
     """The programs; all but one are tried with one pair of Python and JAX."""
-    return [name if name == everywhere else pytest.param(name, marks=pytest.mark.one_pair) for name in CASES]
+    return [name if name == everywhere else pytest.param(name, marks=pytest.mark.one_pair) for name in programs]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +150,7 @@ def test_what_the_report_advises_for_a_function_that_was_only_traced_shows_its_v
     assert {series.name for series in report_of(outputs).taps} >= {"slope"}
 
 
-@pytest.mark.parametrize("demo", ["1_disable_jit", "2_debug_print", "3_host_callback", "4_random_key", "5_three_modes"])
+@pytest.mark.parametrize("demo", _but_for("5_three_modes", DEMOS))
 def test_the_articles_programs_run_as_they_stand_and_are_compared(loaded: Kernel, demo: str):
     with_jit = loaded.run((PROGRAMS / "seed" / f"{demo}.py").read_text()).stdout
     outputs = loaded.run(f"%%jaxnojit --compare\n{text_of(f'seed/{demo}')}")

@@ -1,6 +1,7 @@
 """Well-behaved programs of the libraries that people use: whatever is said of them is a note at most."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from observed_cells import watched
@@ -8,7 +9,13 @@ from observed_cells import watched
 PROGRAMS = sorted((Path(__file__).parents[2] / "programs").glob("*.py"))
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def _marked(program: Path) -> Any:
+    """Those that other tests run too need not be quiet on every pair."""
+    quiet = program.stem.startswith("quiet_")
+    return pytest.param(program, id=program.stem, marks=() if quiet else pytest.mark.one_pair)
+
+
+@pytest.mark.parametrize("program", map(_marked, PROGRAMS))
 @pytest.mark.filterwarnings("default")  # of libraries
 def test_nothing_is_said_against_a_program_that_is_right(program: Path):
     cell = watched(program.read_text())
