@@ -15,7 +15,7 @@ def _marked(program: Path) -> Any:
     return pytest.param(program, id=program.stem, marks=() if quiet else pytest.mark.one_pair)
 
 
-@pytest.mark.parametrize("program", map(_marked, PROGRAMS))
+@pytest.mark.parametrize("program", [_marked(program) for program in PROGRAMS])
 @pytest.mark.filterwarnings("default")  # of libraries
 def test_nothing_is_said_against_a_program_that_is_right(program: Path):
     cell = watched(program.read_text())
