@@ -31,7 +31,7 @@ _NEEDLESS = ("donate_argnums", "donate_argnames", "static_argnums", "static_argn
 
 _REFUSED = re.compile(
     r"is not a valid JAX type|problematic value is of type|requires ndarray or scalar arguments|"
-    r"Cannot interpret value of type"
+    r"Cannot interpret value of type|Cannot determine dtype of|is not a valid JAX array type"
 )
 _RETURNED = re.compile(
     r"Output from batched function .* is not a valid JAX type|"
@@ -40,6 +40,9 @@ _RETURNED = re.compile(
 )
 _MAPS = ("map", "tree_map")
 _LEAVES = ("leaves", "tree_leaves")
+_OF_ARRAYS = (*_LEAVES, "ravel_pytree", "global_norm")
+"""Functions of a tree that are well served with its arrays alone."""
+
 _REDUCED = (*_LEAVES, "reduce", "tree_reduce", "sum", "all")
 _DEEPEST = 6
 _MAKERS = ("tree_at", "combine", "apply_updates", "filter", "inference_mode")
@@ -110,7 +113,10 @@ def _given(failing: Failing, site: Site, node: ast.Call, leaves: list[tuple[ast.
 def _fixed(failing: Failing, site: Site, node: ast.Call, given: ast.expr) -> tuple[Fix, str]:
     """The call with arrays alone, and how that is done."""
     name, eqx = name_called(node), alias(site.scope, "equinox")
-    if name in _LEAVES:
+    if name == "device_put":
+        way = f"`{eqx}.filter_shard` moves the arrays, and leaves the rest alone."
+        return (text(replaced(node, node.func, expression(f"{eqx}.filter_shard"))), site.span_of(node)), way
+    if name in _OF_ARRAYS:
         return _arrays_of(site, node, given), f"`{eqx}.filter(model, {eqx}.is_array)` is the part with arrays."
     if name == "init":
         return _arrays_of(site, node, given), "The optimizer is made for the arrays: `eqx.filter(model, eqx.is_array)`."

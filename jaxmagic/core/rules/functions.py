@@ -80,6 +80,8 @@ def function_from(value: Any) -> Function | None:
             value, bound = value.__func__, True
         elif "__wrapped__" in instance_dict(value):
             value = instance_dict(value)["__wrapped__"]
+        elif module_of(type(value)).startswith("equinox._jit"):
+            value = getattr(value, "__wrapped__", None)  # a property of Equinox's own, which holds it in two halves
         elif module_of(type(value)).startswith("equinox"):
             value = next((part for part in instance_dict(value).values() if callable(part)), None)
         else:

@@ -9,7 +9,7 @@ from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.equinox import is_module
-from jaxmagic.core.rules.held_keys import held_key, key_for
+from jaxmagic.core.rules.held_keys import held_key, is_key, key_for
 from jaxmagic.core.rules.rewrite import alias, call, copied, merged, text, with_parameters
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
@@ -31,7 +31,27 @@ def eqx_key(failing: Failing) -> Cause | None:
         return _dropout(failing)
     if failing.kind == "TypeError" and failing.says(r"\.__init__\(\) missing 1 required [\w-]+ argument: 'key'$"):
         return _made(failing, failing.node)
+    if failing.kind == "TypeError" and failing.says(
+        r"\.__call__\(\) takes \d+ positional arguments? but \d+ were given$"
+    ):
+        return _by_position(failing, failing.node)
     return None
+
+
+def _by_position(failing: Failing, node: ast.Call) -> Cause | None:
+    """`dropout(x, key)`: the key goes by name."""
+    last = next(reversed(node.args), None)
+    if last is None or not is_module(failing.scope.get(node.func)) or not is_key(failing.aval(last)):
+        return None
+    if any(word.arg == "key" for word in node.keywords):
+        return None
+    named = ast.Call(node.func, node.args[:-1], [*node.keywords, ast.keyword("key", last)])
+    return Cause(
+        title=f"`{failing.text(node.func)}` takes its key by name",
+        explanation="Layers of Equinox take `key=` as a keyword, and not by its position.",
+        fix=text(copied(named)),
+        replaces=failing.span,
+    )
 
 
 def _made(failing: Failing, node: ast.Call) -> Cause | None:

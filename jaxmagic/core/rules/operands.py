@@ -1,6 +1,7 @@
 """Operands of a kind that an operation does not take: other dtypes, random keys, None, strings, lists."""
 
 import ast
+from types import FrameType
 
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
@@ -117,6 +118,8 @@ def operand_not_array(failing: Failing) -> Cause | None:
     node = failing.node
     if not isinstance(node, ast.expr) or not (pair or given or listed):
         return None
+    if pair and isinstance(node, ast.Call) and any(_is_library(frame) for frame in failing.machinery):
+        return None  # operands of the library's own, which are no arguments
     arrays = [part for part in parts(node) if failing.aval(part) is not None]
     wrong = _wrong(failing, node)
     if wrong is None or (pair and not arrays):
@@ -136,6 +139,10 @@ def operand_not_array(failing: Failing) -> Cause | None:
         fix=text(replaced(node, wrong, made)) if sequence else "",
         replaces=failing.span,
     )
+
+
+def _is_library(frame: FrameType) -> bool:
+    return not frame.f_globals.get("__name__", "").startswith("jax")
 
 
 def _a(kind: str) -> str:

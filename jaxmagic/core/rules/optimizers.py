@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from jaxmagic.core.failures.operands import aval_of
@@ -34,7 +35,7 @@ def optax_update(failing: Failing) -> Cause | None:
     Sure: Optax raised, and the arguments are looked at: which is the state, what the call of the gradient was given.
     """
     node = failing.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or name_called(node) == "chain":
         return _not_made(failing)
     if name_called(node) in _APPLY and (cause := _pair(failing, node)) is not None:
         return cause
@@ -252,10 +253,14 @@ def _not_made(failing: Failing) -> Cause | None:
     """`opt = optax.adam`, without a learning rate."""
     match failing.node:
         case ast.Attribute(value=owner, attr="init" | "update" as attribute):
-            made = failing.scope.get(owner)
-            name = getattr(made, "__name__", "")
+            pass
+        case ast.Call(func=ast.Attribute(attr="chain"), args=parts) as chain:
+            plain = (part for part in parts if isinstance(failing.scope.get(part), FunctionType))
+            owner, attribute = next(plain, chain.func), "init"
         case _:
             return None
+    made = failing.scope.get(owner)
+    name = getattr(made, "__name__", "")
     if failing.kind != "AttributeError" or not str(getattr(made, "__module__", "")).startswith("optax"):
         return None
     if not isinstance(name, str) or not failing.says(rf"^'function' object has no attribute '{attribute}'"):

@@ -183,6 +183,8 @@ def _made_anew(failing: Failing, node: ast.Call) -> tuple[str, Span | None]:
     statement = failing.site.statement
     if statement is None or len(node.args) < 2 or not isinstance(node.func, ast.Attribute):
         return "", None
+    if len(node.args) > 2 and _paths(failing.value(node.args[0]), "", 0) != _paths(failing.value(node.args[2]), "", 0):
+        return "", None  # the gradients are of others, whatever the state was made for
     made = call(f"{text(node.func.value)}.init", node.args[2] if len(node.args) > 2 else node.args[0])
     code = f"{failing.text(node.args[1])} = {text(made)}\n{failing.text(statement)}"
     return code, failing.site.span_of(statement)

@@ -26,7 +26,9 @@ def values_unpacked(failing: Failing) -> Cause | None:
 
     Sure: the unpacking raised, and what the call gives is known: from the library, or from the function's `return`.
     """
-    if failing.kind != "ValueError" or failing.machinery or not failing.says(r"values to unpack \(expected \d+"):
+    scalar = failing.says(r"^iteration over a 0-d array")
+    counted = failing.says(r"values to unpack \(expected \d+") and not failing.machinery
+    if failing.kind not in ("ValueError", "TypeError") or not (scalar or counted):
         return None
     match failing.site.statement:
         case ast.Assign(targets=[ast.Tuple(elts=names) as target], value=ast.Call() as node):
@@ -36,7 +38,9 @@ def values_unpacked(failing: Failing) -> Cause | None:
     if any(isinstance(name, ast.Starred) for name in names):
         return None
     if failing.node is not node:
-        return _with_auxiliary(failing, target, node)
+        return _without_auxiliary(failing, target, node) if scalar else _with_auxiliary(failing, target, node)
+    if scalar:
+        return None
     found = _given(failing, node)
     return _told(failing, node, target, *found) if found is not None and found[0] != len(names) else None
 
@@ -132,6 +136,22 @@ def _merged_alone(failing: Failing, names: list[ast.expr]) -> bool:
     """Whether the graph and the one state make the model again: then the state is to be all of it."""
     calls = (node for _, node in failing.nodes() if isinstance(node, ast.Call) and name_called(node) == "merge")
     return len(names) == 2 and any([*map(ast.unparse, node.args)] == [*map(ast.unparse, names)] for node in calls)
+
+
+def _without_auxiliary(failing: Failing, target: ast.Tuple, node: ast.Call) -> Cause | None:
+    """`(loss, aux), grads = jax.value_and_grad(f)(…)`, without `has_aux`."""
+    made, pair = node.func, target.elts[0]
+    if not (isinstance(made, ast.Call) and name_called(made) in _VALUE_AND_GRAD and not _says_aux(made)):
+        return None
+    if not isinstance(pair, ast.Tuple) or failing.node is not pair:
+        return None
+    return Cause(
+        title=f"`{failing.text(pair)}` takes a pair apart, and the value comes alone",
+        explanation="Without `has_aux=True`, and a function that returns a pair, there is no auxiliary output.",
+        evidence=(Evidence("given by this call", failing.site.span_of(node)),),
+        fix=failing.text(pair.elts[0]),
+        replaces=failing.span,
+    )
 
 
 def _with_auxiliary(failing: Failing, target: ast.Tuple, node: ast.Call) -> Cause | None:

@@ -280,6 +280,28 @@ FIXED = [
         "eqx.nn.GRUCell(4, 4, key=jax.random.fold_in(key, 1))",
         "`eqx.nn.GRUCell(4, 4)` needs a random `key`",
     ),
+    ("eqx-filtered", MLP, "out = jax.device_put(mlp, jax.devices()[0])", "eqx.filter_shard(mlp, ", "`mlp.activation`"),
+    (
+        "eqx-filtered",
+        MLP + "from jax.flatten_util import ravel_pytree",
+        "out, back = ravel_pytree(mlp)",
+        "ravel_pytree(eqx.filter(mlp, eqx.is_array))",
+        "`mlp.activation`",
+    ),
+    (
+        "eqx-key",
+        "drop = eqx.nn.Dropout(0.5)\n@jax.jit\ndef f(x, key):\n    return drop(x, key)",
+        "out = f(xs, key)",
+        "drop(x, key=key)",
+        "`drop` takes its key by name",
+    ),
+    (
+        "values-unpacked",
+        MLP + "@eqx.filter_jit\ndef step(model, x):\n    return model, x, model(x)",
+        "model, out = step(mlp, xs[0])",
+        "model, out, _",
+        "gives 3 values",
+    ),
     (
         "eqx-frozen",
         "layer = eqx.nn.Linear(3, 2, key=key)",

@@ -85,6 +85,13 @@ FIXED = [
     ),
     ("optax-update", "opt = optax.adam", "out = opt.init(params)", "optax.adam(0.001)", "it was not called"),
     (
+        "optax-update",
+        "",
+        "out = optax.chain(optax.clip(1.0), optax.adam)",
+        "optax.adam(0.001)",
+        "`optax.adam` is the function",
+    ),
+    (
         "optax-labels",
         "labels = jax.nn.one_hot(jnp.arange(4) % 3, 3)",
         "out = optax.softmax_cross_entropy_with_integer_labels(logits, labels)",
@@ -162,3 +169,10 @@ def test_updates_losses_and_schedules_are_put_right(rule: str, before: str, call
 
 def test_a_list_of_numbers_is_made_an_array_and_no_tree_of_arrays():
     assert failed(IMPORTS, "x + [1.0, 2.0, 3.0]").finding.rule == "operand-not-array"
+
+
+def test_what_an_optimizer_computes_inside_is_not_put_down_to_its_arguments():
+    program = failed(
+        IMPORTS + "opt = optax.adam(lambda step: None)\nstate = opt.init(params)", "opt.update(grads, state)"
+    )
+    assert program.failure.findings == ()

@@ -44,6 +44,7 @@ FIXED = [
         "gives 1 value: one gradient",
     ),
     ("@jax.jit\ndef f(x):\n    return x, x + 1, x.sum()\na, b = f(x)", "a, b, _", "gives 3 values"),
+    ("(value, aux), grads = jax.value_and_grad(jnp.sum)(x)", "value", "the value comes alone"),
     ("u, s = jnp.linalg.svd(x)", "u, s, _", "gives 3 values"),
     ("one, two, three = jax.random.split(key)", "jax.random.split(key, 3)", "has 2 rows, but is unpacked into 3"),
 ]
