@@ -103,6 +103,58 @@ DROPPED = [
         "    state.apply_gradients(grads=state.params)\n    return state\nout = fit(state)",
         "state = state.apply_gradients(grads=state.params)",
     ),
+    (
+        "params = {'w': jnp.ones(3)}\ndef decay(params):\n    jax.tree.map(lambda w: 0.9 * w, params)\n"
+        "    return params\nout = decay(params)",
+        "params = jax.tree.map(lambda w: 0.9 * w, params)",
+    ),
+    (
+        "p = {'w': jnp.ones(3)}\nfor _ in range(2):\n    g = jax.tree.map(jnp.ones_like, p)\n"
+        "    jax.tree.map(lambda a, b: a - 0.1 * b, p, g)\nout = p",
+        "p = jax.tree.map(",
+    ),
+    (
+        "from flax import struct\n@struct.dataclass\nclass State:\n    step: jax.Array\ndef advance(state):\n"
+        "    state.replace(step=state.step + 1)\n    return state\nout = advance(State(jnp.zeros(())))",
+        "state = state.replace(step=",
+    ),
+    (
+        "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Config:\n    rate: float\nc = Config(0.1)\n"
+        "dataclasses.replace(c, rate=0.5)\nout = c.rate * jnp.ones(2)",
+        "c = dataclasses.replace(c, rate=0.5)",
+    ),
+    (
+        "@jax.jit\ndef f(x):\n    x.astype(jnp.float32)\n    return x\nout = f(jnp.arange(3))",
+        "x = x.astype(jnp.float32)",
+    ),
+    (
+        "def loss(w, t):\n    jax.lax.stop_gradient(t)\n    return ((w - t) ** 2).sum()\n"
+        "out = jax.grad(loss, 1)(jnp.ones(3), jnp.zeros(3))",
+        "t = jax.lax.stop_gradient(t)",
+    ),
+    (
+        "import flax.linen as nn\nclass Net(nn.Module):\n    @nn.compact\n    def __call__(self, x):\n"
+        "        x = nn.Dense(3)(x)\n        nn.relu(x)\n        return x\n"
+        "out = Net().init_with_output(jax.random.key(0), jnp.ones((1, 2)))",
+        "x = nn.relu(x)",
+    ),
+    (
+        "import equinox as eqx\nm = eqx.nn.Linear(2, 2, key=jax.random.key(0))\n"
+        "eqx.tree_at(lambda m: m.bias, m, jnp.zeros(2))\nout = m(jnp.ones(2))",
+        "m = eqx.tree_at(",
+    ),
+]
+
+TAKEN = [
+    "log = []\np = {'w': jnp.ones(3)}\njax.tree.map(lambda w: log.append(w.shape), p)\nout = 1",
+    "p = {'w': jnp.ones(3)}\njax.tree.map(lambda w: w.block_until_ready(), p)\nout = 1",
+    "p = {'w': jnp.ones(3)}\njax.tree.map(print, p)\nout = 1",
+    "def rename(text):\n    text.replace('a', 'b')\n    return text\nout = rename('abc')",
+    "import dataclasses\n@dataclasses.dataclass\nclass Box:\n    n: int\n    def replace(self, n):\n"
+    "        self.n = n\n"
+    "box = Box(1)\nbox.replace(n=2)\nout = box",
+    "import numpy as np\nx = np.array([3, 1])\nx.sort()\nout = x",
+    "import time\nx = jnp.ones(3)\nbegan = time.perf_counter()\njax.nn.relu(x)\nout = time.perf_counter() - began",
 ]
 
 
@@ -114,6 +166,11 @@ def test_other_functions_that_return_a_changed_copy_are_found_too(body: str, fix
     fixed = cell.fixed("update-dropped")
     assert fixed.rules == []
     assert fixed.report.failure is None
+
+
+@pytest.mark.parametrize("body", TAKEN)
+def test_what_changes_something_prints_or_is_timed_is_not_dropped(body: str):
+    assert "update-dropped" not in watched(IMPORTS + body).rules
 
 
 @pytest.mark.parametrize(
