@@ -10,15 +10,17 @@ from jaxmagic.core.rules.rewrite import copied, text
 from jaxmagic.records import Evidence
 
 
-@on_cell("effect-once", "note", "a statement with an effect ran while tracing, and not with every call")
+@on_cell("effect-once", "note", "a statement with an effect ran while tracing, and not with every call or pass")
 def effect_once(observed: Observed) -> Iterator[Cause]:
     """A counter, a list or an attribute that a compiled function changes is changed while the function is traced, once
-    for each trace, and not when its program runs: after a hundred steps the counter says one. Count outside, return
-    what is to be kept, or use `jax.debug.callback`, which runs every time.
+    for each trace, and not when its program runs: after a hundred steps the counter says one. So it is with what the
+    body of a compiled loop changes. Count outside, return what is to be kept, or use `jax.debug.callback`, which runs
+    every time.
 
-    Sure: the statement is in the source of a jitted function that was called more often than traced. A note, since
-    counting traces, or filling a cache, may be what it is there for. A tracer that is stored so is an error of its
-    own (`tracer-kept`); what the function also reads makes its program stale (`stale-program`).
+    Sure: the statement is in the source of a jitted function that was called more often than traced, or of the body of
+    a `scan`, `while_loop` or `fori_loop`, which is traced once for all passes. A note, since counting traces, or
+    filling a cache, may be what it is there for. A tracer that is stored so is an error of its own (`tracer-kept`);
+    what the function also reads makes its program stale (`stale-program`).
     """
     for effect in effects(observed):
         if next(reads(effect), None) is None:
@@ -26,17 +28,17 @@ def effect_once(observed: Observed) -> Iterator[Cause]:
 
 
 def _cause(effect: Effect) -> Cause:
-    piece, one = effect.piece, effect.compiled
+    piece, name = effect.piece, effect.name
     times = {1: "once", 2: "twice"}.get(effect.traces, f"{effect.traces} times")
     shown = " ".join(piece.text(effect.statement).split())
+    runs = f"`{name}` was called {effect.calls:,} times" if effect.calls else f"`{name}` is the body of a compiled loop"
+    every = "call" if effect.calls else "pass"
     return Cause(
-        title=f"`{shown}` ran {times}, though `{one.name}` was called {one.calls:,} times",
-        explanation=f"It changes `{text(effect.target)}` while `{one.name}` is traced; the compiled program does not "
-        "do it again. If every call should, do it outside, return the value, or use `jax.debug.callback`.",
+        title=f"`{shown}` ran {times}, though {runs}",
+        explanation=f"It changes `{text(effect.target)}` while `{name}` is traced; the compiled program does not do it "
+        f"again. If every {every} should, do it outside, return the value, or use `jax.debug.callback`.",
         span=piece.span_of(effect.statement),
-        evidence=tuple(
-            Evidence("traced by this call", trace.span) for trace in one.traces[:3] if trace.span is not None
-        ),
+        evidence=tuple(Evidence("traced by this call", span) for span in effect.traced[:3]),
         fix=_each_time(effect),
         replaces=piece.span_of(effect.statement),
     )

@@ -12,7 +12,7 @@ from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.rules.writes import MUTATORS
 from jaxmagic.core.source.nodes import path_to
-from jaxmagic.records import Compiled
+from jaxmagic.records import Compiled, Span
 
 _TOLD = ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
 _MAKING = ("__init__", "__post_init__", "setup")
@@ -26,25 +26,39 @@ class Effect:
     statement: ast.stmt
     target: ast.expr
     """What it changes: `count`, `self.steps`, `history`."""
-    compiled: Compiled
-    """The jitted function that it ran for."""
-
-    @property
-    def traces(self) -> int:
-        return sum(not trace.cached for trace in self.compiled.traces)
+    name: str
+    """The jitted function that it ran for, or the body of a loop."""
+    traced: tuple[Span, ...]
+    """The calls for which that was traced, as far as they are known."""
+    traces: int
+    calls: int
+    """How often the function was called; 0 for the body of a loop, which runs in every pass."""
 
 
 def effects(observed: Observed) -> Iterator[Effect]:
-    """Of functions whose programs ran more often than they were traced."""
+    """Of functions whose programs ran more often than they were traced, and of what loops run in every pass."""
     for piece in ran(observed):
-        one = _program(observed, piece) if piece.compiled and _last(piece) not in _MAKING else None
-        if one is None:
+        if not piece.compiled or _last(piece) in _MAKING:
+            continue
+        one, passes = _program(observed, piece), _as_a_body(piece)
+        if one is None and not passes:
             continue
         for node in piece.own:
             target = _changed(node)
             if target is not None and _outlives(observed, piece, target) and not _fills_a_cache(piece, node):
                 assert isinstance(node, ast.stmt)
-                yield Effect(piece, node, target, one)
+                if one is None:
+                    yield Effect(piece, node, target, _last(piece), (), passes, 0)
+                    continue
+                fresh = [trace for trace in one.traces if not trace.cached]
+                spans = tuple(trace.span for trace in fresh if trace.span is not None)
+                yield Effect(piece, node, target, one.name, spans, len(fresh), one.calls)
+
+
+def _as_a_body(piece: Ran) -> int:
+    """How often it ran as the body of a compiled loop, where it ran as nothing else."""
+    bodies = [call.times for call in piece.calls if call.transforms[:1] and call.transforms[0].endswith(" body")]
+    return sum(bodies) if len(bodies) == len(piece.calls) else 0
 
 
 def _last(piece: Ran) -> str:
@@ -95,7 +109,7 @@ def _outlives(observed: Observed, piece: Ran, target: ast.expr) -> bool:
 
 def _is_traced(observed: Observed, piece: Ran, name: str) -> bool:
     """Whether an object holds traced arrays, as Flax's modules do, or its method is not the one that is jitted."""
-    direct = any(call.transforms and call.transforms[0] == f"jit {_last(piece)}" for call in piece.calls)
+    direct = any(call.transforms[:1] == (f"jit {_last(piece)}",) for call in piece.calls) or bool(_as_a_body(piece))
     leaves = [
         leaf
         for hint in observed.hints

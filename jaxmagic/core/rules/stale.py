@@ -96,12 +96,13 @@ def _within_the_cell(observed: Observed, found: Rebinding) -> Cause:
 
 
 def _by_itself(effect: Effect, read: ast.expr) -> Cause:
-    piece, one, target = effect.piece, effect.compiled, text(effect.target)
+    piece, name, target = effect.piece, effect.name, text(effect.target)
     change = " ".join(piece.text(effect.statement).split())
+    first, later = (f"first call in all {effect.calls:,}", "calls") if effect.calls else ("first pass in all", "passes")
     return Cause(
-        title=f"`{one.name}` computes with the `{target}` of its first call in all {one.calls:,}",
-        explanation=f"`{change}` runs while `{one.name}` is traced, and what is then computed with `{target}` is part "
-        "of the compiled program; later calls neither change nor read it. Make it an argument, and return the new "
+        title=f"`{name}` computes with the `{target}` of its {first}",
+        explanation=f"`{change}` runs while `{name}` is traced, and what is then computed with `{target}` is part "
+        f"of the compiled program; later {later} neither change nor read it. Make it an argument, and return the new "
         "value.",
         span=piece.span_of(effect.statement),
         evidence=(Evidence(f"read here: {piece.text(read)}", piece.span_of(read)),),

@@ -60,7 +60,58 @@ def test_a_callback_does_it_at_every_call():
     assert watched(IMPORTS + ONCE[4][0]).found("effect-once").fix == "jax.debug.callback(lambda: file.write('step'))"
 
 
+SCAN = "jax.lax.scan(body, 0.0, jnp.arange(10.0))"
+PASSES = [
+    (
+        "seen = []\n@jax.jit\ndef f(x):\n    def body(c, t):\n        seen.append(1)\n        return c + t, c\n"
+        "    return jax.lax.scan(body, 0.0, x)\nout = f(jnp.arange(10.0))\njax.effects_barrier()\ncount = len(seen)",
+        "seen.append(1)",
+    ),
+    (
+        "stats = {'n': 0}\ndef body(c):\n    stats['n'] += 1\n    return c + 1\n"
+        "out = jax.lax.while_loop(lambda c: c < 10, body, 0)",
+        "stats['n'] += 1",
+    ),
+    (
+        "class Run:\n    def __init__(self):\n        self.n = 0\n    def body(self, c, t):\n        self.n += 1\n"
+        "        return c + t, c\nr = Run()\nout = jax.lax.scan(r.body, 0.0, jnp.arange(10.0))\n"
+        "jax.effects_barrier()\ncount = r.n",
+        "self.n += 1",
+    ),
+    (
+        "def total():\n    n = 0\n    def body(i, c):\n        nonlocal n\n        n += 1\n        return c + i\n"
+        "    return jax.lax.fori_loop(0, 10, body, 0), n\nout = total()",
+        "n += 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "marked"), PASSES)
+def test_an_effect_in_the_body_of_a_compiled_loop_is_a_note_and_a_callback_runs_in_every_pass(body: str, marked: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["effect-once"]
+    assert cell.marked("effect-once") == marked
+    assert cell.found("effect-once").title.endswith("though `body` is the body of a compiled loop")
+    if cell.found("effect-once").fix:
+        fixed = cell.fixed("effect-once")
+        assert fixed.rules == []
+        assert fixed.notebook.namespace["count"] == 10
+
+
+def test_a_count_that_the_body_of_a_loop_computes_with_is_that_of_its_first_pass():
+    cell = watched(IMPORTS + "n = 0\ndef body(c, t):\n    global n\n    n += 1\n    return c + n * t, c\nout = " + SCAN)
+    assert cell.rules == ["stale-program"]
+    assert cell.found("stale-program").title == "`body` computes with the `n` of its first pass in all"
+
+
 OWN = [
+    "def body(c, t):\n    parts = []\n    for k in range(3):\n        parts.append(c * k)\n    return sum(parts), t\n"
+    f"out = {SCAN}",
+    "@jax.jit\ndef f(x):\n    def body(c, t):\n        return c + t, c\n    parts = []\n    for k in range(3):\n"
+    "        parts.append(jax.lax.scan(body, 0.0, x)[0])\n    return sum(parts)\nout = f(jnp.arange(4.0))",
+    "seen = []\ndef f(x):\n    seen.append(1)\n    return x * 2\nout = jax.vmap(f)(jnp.arange(4.0))",
+    "shapes = {}\ndef body(c, t):\n    if 'c' not in shapes:\n        shapes['c'] = c.shape\n    return c + t, c\n"
+    f"out = {SCAN}",
     "class Acc:\n    def __init__(self):\n        self.total, self.items = 0, []\n    def push(self, v):\n"
     "        self.total = self.total + v\n        self.items.append(v)\n@jax.jit\ndef f(x):\n    acc, out = Acc(), []\n"
     "    for i in range(3):\n        acc.push(x * i)\n    out.append(acc.total)\n    return out\n"
