@@ -8,11 +8,11 @@ from jaxmagic.core.failures.operands import is_array
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.ran import Ran, imports, ran
 from jaxmagic.core.rules.scopes import binder
-from jaxmagic.core.rules.stores import root_name
+from jaxmagic.core.rules.stores import kept_defaults, root_name
 from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.rules.writes import MUTATORS
 from jaxmagic.core.source.nodes import path_to
-from jaxmagic.records import Compiled, Span
+from jaxmagic.records import Compiled, Leaf, Span
 
 _TOLD = ("write", "writelines", "writerow", "log", "log_metrics", "add_scalar")
 _MAKING = ("__init__", "__post_init__", "setup")
@@ -98,7 +98,11 @@ def _outlives(observed: Observed, piece: Ran, target: ast.expr) -> bool:
         return False
     if isinstance(target, ast.Name) and not isinstance(target.ctx, ast.Load) and root not in piece.shared:
         return False
-    if root in piece.local:
+    if root in piece.local and not isinstance(piece.node, ast.Module):
+        if root in kept_defaults(piece.node) and not (
+            isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+        ):
+            return not any(leaf.kind == "traced" for leaf in _leaves(observed, piece, root))
         return root == "self" and isinstance(target, ast.Attribute) and not _is_traced(observed, piece, root)
     outer = binder(piece, root)
     if outer is not None:
@@ -110,15 +114,16 @@ def _outlives(observed: Observed, piece: Ran, target: ast.expr) -> bool:
 def _is_traced(observed: Observed, piece: Ran, name: str) -> bool:
     """Whether an object holds traced arrays, as Flax's modules do, or its method is not the one that is jitted."""
     direct = any(call.transforms[:1] == (f"jit {_last(piece)}",) for call in piece.calls) or bool(_as_a_body(piece))
-    leaves = [
-        leaf
-        for hint in observed.hints
-        if (hint.function, hint.span.file) == (piece.name, piece.file)
-        and (hint.name == name or hint.name.startswith(f"{name}."))
-        for leaf in hint.leaves
-    ]
     named = any(call.transforms and call.transforms[0].endswith(piece.name) for call in piece.calls)
-    return not (direct or named) or any(leaf.kind == "traced" for leaf in leaves)
+    return not (direct or named) or any(leaf.kind == "traced" for leaf in _leaves(observed, piece, name))
+
+
+def _leaves(observed: Observed, piece: Ran, name: str) -> Iterator[Leaf]:
+    """The arrays that a variable of a piece held."""
+    for hint in observed.hints:
+        own = (hint.function, hint.span.file) == (piece.name, piece.file)
+        if own and (hint.name == name or hint.name.startswith(f"{name}.")):
+            yield from hint.leaves
 
 
 def _fills_a_cache(piece: Ran, node: ast.AST) -> bool:

@@ -56,7 +56,7 @@ def stores(file: str, tree: ast.Module | None = None) -> Iterator[Store]:
     tree = tree or source.tree(file)
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef):
-            local, defaults = _locals(function), _kept_defaults(function)
+            local, defaults = _locals(function), kept_defaults(function)
             for node in _statements(function):
                 for target, value in _stored(node):
                     holder = root_name(target)
@@ -93,7 +93,7 @@ def _is_argument(function: ast.FunctionDef, target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in names
 
 
-def _kept_defaults(function: ast.FunctionDef) -> set[str]:
+def kept_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
     """Parameters whose default is a container: made once, and kept from call to call."""
     arguments = function.args
     ordered = [*arguments.posonlyargs, *arguments.args]

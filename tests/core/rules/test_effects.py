@@ -37,6 +37,35 @@ ONCE = [
 ]
 
 
+DEFAULTS = [
+    (
+        "@jax.jit\ndef f(x, seen=[]):\n    seen.append(x.shape)\n    return x * len(seen)\n"
+        "out = [f(jnp.ones(2)) for _ in range(3)]",
+        ["stale-program"],
+    ),
+    (
+        "class Net:\n    @partial(jax.jit, static_argnums=0)\n    def call(self, x, *, log={}):\n        log['n'] = 1\n"
+        "        return x * 2\nnet = Net()\nout = [net.call(jnp.ones(2)) for _ in range(3)]",
+        ["effect-once"],
+    ),
+    (
+        "@jax.jit\ndef f(x, parts=[]):\n    parts.append(x)\n    return sum(parts)\n"
+        "out = [f(jnp.ones(2), [1.0]) for _ in range(3)]",
+        [],
+    ),
+    (
+        "@jax.jit\ndef f(x, parts=[]):\n    parts = parts + [x]\n    return sum(parts)\n"
+        "out = [f(jnp.ones(2)) for _ in range(3)]",
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "rules"), DEFAULTS)
+def test_a_default_value_that_is_changed_keeps_what_the_first_call_put_there(body: str, rules: list[str]):
+    assert watched(IMPORTS + body).rules == rules
+
+
 @pytest.mark.parametrize(("body", "title"), ONCE)
 def test_an_effect_that_the_program_does_not_repeat_is_a_note(body: str, title: str):
     cell = watched(IMPORTS + body)
