@@ -91,6 +91,7 @@ _KINDS = {
     "operands": "Shapes",
     "shapes": "Shapes",
     "broadcasting": "Shapes",
+    "reductions": "Shapes",
     "bounds": "Indices and updates",
     "dropped": "Indices and updates",
     "frozen": "Programs that are older than their code",

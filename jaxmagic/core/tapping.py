@@ -24,6 +24,11 @@ SAVED_ELEMENTS = 20_000
 """Numbers of each series that go into the report as values; the summaries of the other events are there."""
 
 
+_NOT_LOOKED_FOR = (
+    f"{', '.join(rules.OF_PROGRAMS)}: not looked for, as the programs of this cell hold taps; `%%jaxtrace` does"
+)
+
+
 class Tapped(Mapping[str, Series]):
     """The series of a recording by name: `loss`, or `f.loss` where several functions have one.
 
@@ -125,6 +130,8 @@ class Tapping(Session):
     def _observed(self, report: Report, causes: Causes) -> rules.Observed:
         """What rules can say of a run whose programs were not looked at, as they hold taps."""
         calls, modules = self.tried("calls of functions", self._lines.calls, ()), self._lines.modules()
+        if any(word.startswith("jit ") for call in calls for word in call.transforms):
+            self.limits.add(_NOT_LOOKED_FOR)
         return rules.Observed(
             limits=self.limits,
             calls=calls,

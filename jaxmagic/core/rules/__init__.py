@@ -2,10 +2,10 @@
 
 from importlib import import_module
 
-from jaxmagic.core.rules.catalogue import FAMILIES, RuleInfo, diagnose, observe, rules
+from jaxmagic.core.rules.catalogue import FAMILIES, OF_PROGRAMS, RuleInfo, diagnose, observe, rules
 from jaxmagic.core.rules.contexts import Failing, Observed
 
-__all__ = ["FAMILIES", "Failing", "Observed", "RuleInfo", "diagnose", "observe", "rules"]
+__all__ = ["FAMILIES", "OF_PROGRAMS", "Failing", "Observed", "RuleInfo", "diagnose", "observe", "rules"]
 
 for _family in FAMILIES:
     import_module(f"{__name__}.{_family}")

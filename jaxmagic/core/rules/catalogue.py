@@ -87,6 +87,7 @@ FAMILIES = (
     "frozen",
     "dropped",
     "broadcasting",
+    "reductions",
     "bounds",
     "aliasing",
     "precision",
@@ -109,6 +110,18 @@ FAMILIES = (
 """In the order in which an exception is shown to them: the last has a rule for any shape error."""
 
 _IGNORE = re.compile(r"#.*\bjaxmagic: ignore(?:\[([^\]]*)\])?")
+
+OF_PROGRAMS = (
+    "big-constant",
+    "both-branches-run",
+    "effect-once",
+    "loop-unrolled",
+    "new-function-each-time",
+    "retraced",
+    "stale-program",
+    "weak-type-retrace",
+)
+"""Rules about the programs that were compiled: these hold taps under `%%jaxtap`, and don't exist under `%%jaxnojit`."""
 
 _OTHERWISE = ("nan-shown",)
 """Rules that have nothing to say where a wrong result is explained."""

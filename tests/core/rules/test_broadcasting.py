@@ -1,5 +1,6 @@
 """A column against a vector, in compiled code of libraries' models and in plain code; broadcasts that are meant."""
 
+import jax.numpy as jnp
 import pytest
 from observed_cells import watched
 
@@ -74,4 +75,45 @@ MEANT = [
 
 @pytest.mark.parametrize("body", MEANT)
 def test_axes_that_were_asked_for_are_left_alone(body: str):
+    assert watched(IMPORTS + body).rules == []
+
+
+MISALIGNED = [
+    ("x = jnp.arange(9.0).reshape(3, 3) + 1\nout = x / x.sum(axis=1)", "x.sum(axis=1, keepdims=True)"),
+    (
+        "class Norm:\n    def __call__(self, x):\n        mu = jnp.mean(x, axis=-1)\n        return x - mu\n"
+        "x = jnp.arange(16.0).reshape(4, 4)\nout = jax.jit(Norm().__call__)(x)",
+        "jnp.mean(x, axis=-1, keepdims=True)",
+    ),
+    (
+        "def unit(v):\n    return v / jnp.linalg.norm(v, axis=1)\nx = jnp.arange(8.0).reshape(2, 2, 2) + 1\n"
+        "out = jax.vmap(unit)(x)",
+        "jnp.linalg.norm(v, axis=1, keepdims=True)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "fix"), MISALIGNED)
+def test_a_reduction_that_lines_up_with_another_axis_may_be_wrong_and_keeps_its_axis(body: str, fix: str):
+    cell = watched(IMPORTS + body)
+    assert cell.rules == ["keepdims-missing"]
+    assert cell.found("keepdims-missing").fix == fix
+    assert not cell.found("keepdims-missing").sure
+    fixed = cell.fixed("keepdims-missing")
+    assert fixed.rules == []
+    assert not jnp.allclose(fixed.notebook.namespace["out"], cell.notebook.namespace["out"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = jnp.ones((3, 3))\nout = x / x.sum(axis=0)",
+        "x = jnp.ones((3, 3))\nout = x / x.sum(axis=1, keepdims=True)",
+        "x = jnp.ones((3, 3))\nout = x / x.sum(axis=1)[:, None]",
+        "x = jnp.ones((3, 3))\nout = x / x.sum()",
+        "x, y = jnp.ones((3, 3)), jnp.ones((3, 3))\nout = x / y.sum(axis=1)",
+        "x = jnp.ones((1, 4))\nout = x / x.sum(axis=1)",
+    ],
+)
+def test_reductions_that_fit_are_left_alone(body: str):
     assert watched(IMPORTS + body).rules == []

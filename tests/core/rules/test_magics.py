@@ -9,7 +9,7 @@ from failing_cells import Notebook
 from jaxmagic.core.cells import Cells
 from jaxmagic.core.nojit.scope import NoJitOptions
 from jaxmagic.core.recording import Options, Recording
-from jaxmagic.core.rules import rules
+from jaxmagic.core.rules import OF_PROGRAMS, rules
 from jaxmagic.core.session import Session
 from jaxmagic.core.tapping import Tapping
 from jaxmagic.core.taps.taps import TapOptions
@@ -18,18 +18,6 @@ from jaxmagic.records import Finding, Report
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 ELSEWHERE = {"debugger-without-terminal", "host-callback-used", "callback-exception", "except-never-matches"}
 """Examples that need a shell or a thread of XLA's, or fail for another reason without jit."""
-
-OF_PROGRAMS = {
-    "big-constant",
-    "both-branches-run",
-    "effect-once",
-    "loop-unrolled",
-    "new-function-each-time",
-    "retraced",
-    "stale-program",
-    "weak-type-retrace",
-}
-"""Rules about the programs that were compiled, which hold taps under `%%jaxtap` and don't exist under `%%jaxnojit`."""
 
 _NAMES = [
     rule.id
@@ -71,6 +59,9 @@ def test_a_fault_is_found_alike_under_every_magic(name: str):
     traced, tapped, plain = (report_of(magic, program) for magic in MAGICS)
     expected = findings(traced)
     assert findings(tapped) == [found for found in expected if found[0] not in OF_PROGRAMS]
+    assert any("not looked for" in line for line in tapped.limits) or not any(
+        each[0] in OF_PROGRAMS for each in expected
+    )
     assert set(findings(plain)) <= set(expected)
     if plain.failure is not None:
         assert findings(plain) == expected
