@@ -3,8 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
+from jaxmagic.core.rules.backward_rules import placed
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.safely import inner_where, rewrite
@@ -147,7 +149,8 @@ def _origins(observed: Observed, kind: str) -> Iterator[Origin]:
         if kind == "inf" and "nan" in observed.asked and origin.nan is not None:
             continue
         if any(making.kind == kind for making in origin.makings):
-            yield origin
+            first, *then = (placed(making, observed.namespace) for making in origin.makings)
+            yield replace(origin, first=first, then=then)
 
 
 def _is_of_library(origin: Origin, observed: Observed) -> bool:
@@ -242,6 +245,12 @@ def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Obse
         return f"The chain rule multiplies an infinite derivative by zero, and 0 * inf is NaN.{inside}"
     if backward and spot is not None and spot.mask() is not None:
         return f"Its derivative is computed all the same and multiplied by zero, and 0 * NaN is NaN.{inside}"
+    if spot is not None and spot.operation == "**" and making.primitive == "log":
+        return "The derivative by the exponent multiplies by the logarithm of the base."
+    if making.kind == "inf" and overflows(making) and making.transposed and making.dtype == "float16":
+        return (
+            f"{largest(making)} A gradient is as large as the loss is scaled: a smaller scale, or bfloat16, keeps it."
+        )
     if making.kind == "inf" and overflows(making):
         return f"{largest(making)}{_grown(making)}{inside}"
     if making.kind == "inf":

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from jaxmagic.core.nonfinite.origins import Origin
-from jaxmagic.core.rules import matrices, written_out
+from jaxmagic.core.rules import matrices, products, written_out
 from jaxmagic.core.rules.rewrite import call, expression, replaced, text
 from jaxmagic.core.rules.spots import Rewrite, Spot, infinity, is_call_of, jnp_of, operation_of
 
@@ -167,6 +167,8 @@ def _power(spot: Spot, origin: Origin) -> Rewrite | None:
     too_large = origin.first.kind == "inf" and values and not values[0].zero
     if spot.operation != "**" or not spot.parts or too_large:
         return None
+    if not origin.in_value and any(value.least is not None and value.least < 0 for value in values[:1]):
+        return None  # the power of a negative number is right, only its derivative by the exponent is not
     return _kept_above(spot, spot.node, spot.parts[0], origin, "base")
 
 
@@ -192,7 +194,7 @@ def _mean_of_nothing(spot: Spot, _: Origin) -> Rewrite | None:
 
 
 def _division(spot: Spot, origin: Origin) -> Rewrite | None:
-    if spot.operation not in ("/", "%") or len(spot.parts) != 2:
+    if spot.operation not in ("/", "%") or len(spot.parts) != 2 or products.is_of_product(spot, spot.parts[1]):
         return None
     part, jnp = spot.parts[1], jnp_of(spot)
     value = origin.first.operands[1] if len(origin.first.operands) > 1 else None
@@ -251,7 +253,7 @@ def _exponential(spot: Spot, origin: Origin) -> Rewrite | None:
 
 def _wider(spot: Spot, origin: Origin) -> Rewrite | None:
     """Half precision: the same in float32."""
-    if origin.first.dtype not in _HALF or origin.first.kind != "inf":
+    if origin.first.dtype not in _HALF or origin.first.kind != "inf" or origin.first.transposed:
         return None
     jnp = jnp_of(spot)
     if isinstance(spot.node, ast.Call) and spot.operation == "astype" and spot.node.args:
@@ -293,6 +295,7 @@ _STRATEGIES: tuple[Strategy, ...] = (
     _power,
     _mean_of_chosen,
     _written_infinity,
+    products.ratio,
     _division,
     _exponential,
     matrices.cholesky,

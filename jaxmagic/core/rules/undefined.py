@@ -1,9 +1,10 @@
 """What an equation did when it gave a NaN or an infinity, in words: `0 / 0`, the logarithm of 0, an overflow."""
 
+import ast
 import math
 
 from jaxmagic.core.nonfinite.origins import Making, Value
-from jaxmagic.core.rules.spots import Spot
+from jaxmagic.core.rules.spots import Spot, operation_of
 
 _LARGEST = {"float16": "65504", "bfloat16": "3.4e+38", "float32": "3.4e+38", "float64": "1.8e+308"}
 _SAID = {
@@ -90,7 +91,13 @@ def is_derivative(making: Making, spot: Spot | None) -> bool:
 
 def is_own(making: Making, spot: Spot) -> bool:
     """Whether an equation is the operation that its expression names."""
-    return making.primitive == spot.operation or making.primitive in _OWN.get(spot.operation, ())
+    return computes(spot.node, making.primitive)
+
+
+def computes(node: ast.AST, primitive: str) -> bool:
+    """Whether an expression's own operation is this primitive."""
+    operation = operation_of(node)
+    return primitive == operation or primitive in _OWN.get(operation, ())
 
 
 def is_of_root(making: Making) -> bool:

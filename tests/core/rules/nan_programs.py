@@ -752,4 +752,112 @@ PROGRAMS = [
         ("the gradient is infinite", "is infinite at 0"),
         when="inf",
     ),
+    # ------------------------------------------------------------------------------ ratios of products
+    Program(
+        "product",
+        ("q = jnp.full(100, 0.3)\np = q.cumprod()\nout = p[1:] / p[:-1]",),
+        "nan-made",
+        "p[1:] / p[:-1]",
+        ("0 / 0", "27 of 99 elements"),
+        "jnp.exp(jnp.cumsum(jnp.log(q))[1:] - jnp.cumsum(jnp.log(q))[:-1])",
+    ),
+    Program(
+        "product",
+        (
+            "@jax.jit\ndef hazard(q):\n    survival = jnp.cumprod(1 - q, axis=-1)\n"
+            "    return 1 - survival[..., 1:] / survival[..., :-1]\n"
+            "out = jax.vmap(hazard)(jnp.full((2, 100), 0.7))",
+        ),
+        "nan-made",
+        "survival[..., 1:] / survival[..., :-1]",
+        ("becomes zero by rounding", "lanes 0, 1 of 2"),
+        "jnp.exp(jnp.cumsum(jnp.log(1 - q), axis=-1)[..., 1:] - jnp.cumsum(jnp.log(1 - q), axis=-1)[..., :-1])",
+    ),
+    Program(
+        "product",
+        (
+            "class Odds:\n    def __init__(self, a, b):\n        self.a, self.b = a, b\n"
+            "    def __call__(self):\n        above = self.a.prod()\n        return above / self.b.prod()\n"
+            "out = Odds(jnp.full(100, 0.1), jnp.full(100, 0.1001))()",
+        ),
+        "nan-made",
+        "above / self.b.prod()",
+        ("unless a factor is zero",),
+        "jnp.exp(jnp.sum(jnp.log(self.a)) - jnp.sum(jnp.log(self.b)))",
+    ),
+    Program(
+        "product",
+        (
+            "@jax.jit\ndef f(q):\n    p = jnp.cumprod(q)\n    q = 1 - q\n    return q[1:] * p[1:] / p[:-1]\n"
+            "out = f(jnp.full(100, 0.1))",
+        ),
+        "nan-made",
+        "q[1:] * p[1:] / p[:-1]",
+        ("0 / 0",),
+    ),
+    # --------------------------------------------------------------- backward rules that the user wrote
+    Program(
+        "custom_vjp",
+        (
+            "@jax.custom_vjp\ndef root(x):\n    return jnp.sqrt(x)\n"
+            "def fwd(x):\n    y = jnp.sqrt(x)\n    return y, y\n"
+            "def bwd(y, g):\n    return (g * 0.5 / y,)\n"
+            "root.defvjp(fwd, bwd)\n"
+            "out = jax.jit(jax.grad(lambda x: (root(x) * x).sum()))(jnp.array([0.0, 4.0]))",
+        ),
+        "nan-gradient",
+        "g * 0.5 / y",
+        ("the gradient is NaN: 0 / 0", "`y`: 0 there"),
+        "g * 0.5 / jnp.maximum(y, 1e-12)",
+    ),
+    Program(
+        "custom_vjp",
+        (
+            "class Norm:\n    @staticmethod\n    @jax.custom_vjp\n    def length(x):\n"
+            "        return jnp.sqrt((x * x).sum())\n"
+            "    def __call__(self, x):\n        return Norm.length(x) * 2\n"
+            "Norm.length.defvjp(\n    lambda x: (Norm.length(x), x),\n"
+            "    lambda x, g: (g * x / jnp.sqrt((x * x).sum()),),\n)\n"
+            "out = jax.vmap(jax.grad(Norm()))(jnp.array([[0.0, 0.0], [3.0, 4.0]]))",
+        ),
+        "nan-gradient",
+        "g * x / jnp.sqrt((x * x).sum())",
+        ("0 / 0",),
+        "jnp.sqrt((x * x).sum() + 1e-12)",
+    ),
+    Program(
+        "custom_vjp",
+        (
+            "def layer(x):\n    @jax.custom_vjp\n    def f(x):\n        return x * x\n"
+            "    def back(x, g):\n        scale = jnp.log(x)\n        return (g * scale,)\n"
+            "    f.defvjp(lambda x: (x * x, x), back)\n    return f(x).sum()\n"
+            "out = jax.value_and_grad(layer)(jnp.array([-1.0, 4.0]))",
+        ),
+        "nan-gradient",
+        "jnp.log(x)",
+        ("the logarithm of -1",),
+        "jnp.log(jnp.maximum(x, 1e-12))",
+    ),
+    # ------------------------------------------------------------------ what no other number would mend
+    Program(
+        "power",
+        (
+            "def f(y, x):\n    return jnp.power(x, y).sum()\n"
+            "out = jax.grad(f)(jnp.array([2.0, 2.0]), jnp.array([-1.0, 1.0]))",
+        ),
+        "nan-gradient",
+        "jnp.power(x, y)",
+        ("the logarithm of -1", "by the exponent multiplies by the logarithm"),
+    ),
+    Program(
+        "half precision",
+        (
+            "def loss(w, x):\n    y = x @ w.astype(jnp.float16)\n    return (y**2).mean() * 2.0**15\n"
+            "g = jax.grad(lambda w: loss(w, jnp.full((2, 2), 30.0, jnp.float16)).astype(jnp.float32))(jnp.ones(2))\n"
+            "out = g - g",
+        ),
+        "nan-gradient",
+        "y**2",
+        ("overflows", "a smaller scale"),
+    ),
 ]
