@@ -291,6 +291,13 @@ def names_of(jaxpr: Any) -> Names:
     )
 
 
+def traced_function(jaxpr: Any) -> tuple[str, int] | None:
+    """File and first line of the function that an open jaxpr is the trace of; None where JAX does not say."""
+    place = str(getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or "").partition(" at ")[2]
+    file, _, line = place.rpartition(":")
+    return (file, int(line)) if file and line.isdigit() else None
+
+
 def _fitting(names: Any, count: int) -> tuple[str, ...]:
     if not isinstance(names, tuple | list) or len(names) != count:
         return ()

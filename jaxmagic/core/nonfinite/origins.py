@@ -377,7 +377,8 @@ class _Closer:
     def _frames(self, step: Step) -> tuple[Frame, ...]:
         index = self._outer
         for each in step.path:
-            index = self._stacks.index(jax_internals.traceback_of(each.equation), index)
+            traced = jax_internals.traced_function(each.region.jaxpr)
+            index = self._stacks.index(jax_internals.traceback_of(each.equation), index, traced)
         return _frames(self._stacks, index)
 
     def _span(self, step: Step) -> Span | None:

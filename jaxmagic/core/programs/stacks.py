@@ -49,24 +49,31 @@ class Stacks:
         self._is_user = is_user
         self._files: dict[str, bool] = {}
         self._places: dict[tuple[int, int], tuple[Span, str]] = {}
-        self._known: dict[tuple[Any, int], int] = {}
+        self._known: dict[tuple[Any, int, Any], int] = {}
 
-    def index(self, traceback: Any, outer: int) -> int:
+    def index(self, traceback: Any, outer: int, traced: tuple[str, int] | None = None) -> int:
         """Index of the innermost user frame, `outer` being that of the equation whose region we are in.
 
         A library's own region has no user frame, so its equations are attributed to the outer equation.
+
+        Args:
+            traceback: Of the equation.
+            outer: The index of the frame that the region is in.
+            traced: File and first line of the function whose trace the region is, where that is known.
         """
         if traceback is None:
             return outer
-        key = (traceback, outer)
+        key = (traceback, outer, traced)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._add(traceback, outer)
+            known = self._known[key] = self._add(traceback, outer, traced)
         return known
 
-    def _add(self, traceback: Any, outer: int) -> int:
+    def _add(self, traceback: Any, outer: int, traced: tuple[str, int] | None) -> int:
         index = outer
         within = frames_within_trace(traceback)
+        if traced is not None and traced not in {(code.co_filename, code.co_firstlineno) for code, _ in within}:
+            return outer  # kept from another trace, as JAX does with derivatives of its own functions
         frames = [each for each in reversed(within) if self._of_user(each[0].co_filename)]
         places = [self._place(code, offset) for code, offset in frames]
         if places and outer >= 0 and is_whole(within) and self._is_of_another_call(places, outer):

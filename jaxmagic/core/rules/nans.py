@@ -9,7 +9,7 @@ from jaxmagic.core.nonfinite.origins import Given, Making, Origin, Untraced
 from jaxmagic.core.rules.backward_rules import placed
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.safely import inner_where, rewrite
+from jaxmagic.core.rules.safely import EDGED, inner_where, rewrite
 from jaxmagic.core.rules.spots import Rewrite, Spot, spot_of
 from jaxmagic.core.rules.undefined import (
     is_derivative,
@@ -149,8 +149,15 @@ def _origins(observed: Observed, kind: str) -> Iterator[Origin]:
         if kind == "inf" and "nan" in observed.asked and origin.nan is not None:
             continue
         if any(making.kind == kind for making in origin.makings):
-            first, *then = (placed(making, observed.namespace) for making in origin.makings)
+            first, *then = (_told(making, origin, observed) for making in origin.makings)
             yield replace(origin, first=first, then=then)
+
+
+def _told(making: Making, origin: Origin, observed: Observed) -> Making:
+    """With the expression that it is of, and whether a power is that of the derivative."""
+    if making.primitive == "pow" and origin.reaches and not origin.in_value:
+        making = replace(making, only_derivative=True)
+    return placed(making, observed.namespace)
 
 
 def _is_of_library(origin: Origin, observed: Observed) -> bool:
@@ -203,12 +210,12 @@ def _title(origin: Origin, making: Making, spot: Spot | None, observed: Observed
         return (
             f"the gradient is NaN: the derivative of {_shortened(making.span)} divides by the difference of two values"
         )
+    what = "NaN" if origin.nan is not None else "infinite"
     if backward and is_derivative(making, spot):
-        what = "NaN" if origin.nan is not None else "infinite"
-        return f"the gradient is {what}: the derivative of {_shortened(making.span)} {_derivative(making)}"
+        return f"the gradient is {what}: the derivative of {_shortened(making.span)} {_derivative(making, spot)}"
     if backward and spot is not None and spot.mask() is not None:
-        return f"the gradient is NaN: {_forward(origin, making)}, though a `where` throws that away"
-    return f"the gradient is NaN: {_forward(origin, making)}" if backward else _forward(origin, making)
+        return f"the gradient is {what}: {_forward(origin, making)}, though a `where` throws that away"
+    return f"the gradient is {what}: {_forward(origin, making)}" if backward else _forward(origin, making)
 
 
 def _forward(origin: Origin, making: Making) -> str:
@@ -219,11 +226,13 @@ def _forward(origin: Origin, making: Making) -> str:
     return f"{expression} {'overflows' if overflows(making) else 'is infinite'} ({said(making)}){then}"
 
 
-def _derivative(making: Making) -> str:
+def _derivative(making: Making, spot: Spot | None) -> str:
     """`is infinite at 0`."""
     values = making.operands
     if overflows(making):
         return f"overflows ({said(making)})"
+    if spot is not None and spot.operation in EDGED and making.kind == "inf":
+        return "is infinite at the edge of its domain"
     there = [value.there for value in values]
     if making.primitive == "div" and there[1:] == [0]:
         return "is infinite at 0" if making.kind == "inf" else "is 0 / 0"
@@ -234,19 +243,14 @@ def _derivative(making: Making) -> str:
 
 def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Observed) -> str:
     inside, backward = _inside(making, spot), _is_backward(origin, observed)
-    if spot is not None and spot.operation in _FACTORS and backward:
-        return (
-            "Two of the values are equal, or nearly so: their vectors have no derivative there. A loss of the values "
-            "alone has one."
-        )
-    if spot is not None and spot.operation in ("solve", "inv"):
-        return "The matrix is singular, or so nearly that rounding makes it so."
+    if spot is not None and (known := _of_operation(spot, making, backward)):
+        return known
     if backward and is_derivative(making, spot) and not overflows(making):
+        if origin.nan is None:
+            return f"The chain rule multiplies by an infinite derivative.{inside}"
         return f"The chain rule multiplies an infinite derivative by zero, and 0 * inf is NaN.{inside}"
     if backward and spot is not None and spot.mask() is not None:
         return f"Its derivative is computed all the same and multiplied by zero, and 0 * NaN is NaN.{inside}"
-    if spot is not None and spot.operation == "**" and making.primitive == "log":
-        return "The derivative by the exponent multiplies by the logarithm of the base."
     if making.kind == "inf" and overflows(making) and making.transposed and making.dtype == "float16":
         return (
             f"{largest(making)} A gradient is as large as the loss is scaled: a smaller scale, or bfloat16, keeps it."
@@ -260,12 +264,26 @@ def _explained(origin: Origin, making: Making, spot: Spot | None, observed: Obse
     return f"Every operand is a number, and the result is not.{inside}"
 
 
+def _of_operation(spot: Spot, making: Making, backward: bool) -> str:
+    """What is to be said of some operations; empty for others."""
+    if spot.operation in _FACTORS and backward:
+        return (
+            "Two of the values are equal, or nearly so: their vectors have no derivative there. A loss of the values "
+            "alone has one."
+        )
+    if spot.operation in ("solve", "inv"):
+        return "The matrix is singular, or so nearly that rounding makes it so."
+    if spot.operation == "**" and making.primitive == "log":
+        return "The derivative by the exponent multiplies by the logarithm of the base."
+    return ""
+
+
 def _grown(making: Making) -> str:
     """Of a loop that diverges."""
     ends = [end for value in making.operands for end in (value.there, value.least, value.greatest)]
     largest_operand = max((abs(end) for end in ends if end is not None), default=0.0)
     if largest_operand > 1e9 and (making.loops or making.call > 1 or making.turns):
-        return " The values have grown from one turn to the next: a smaller step, or clipped gradients, keeps them."
+        return " The values have grown from one turn to the next: a smaller step, or clipped gradients, may keep them."
     return ""
 
 

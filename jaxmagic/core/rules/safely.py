@@ -9,7 +9,7 @@ from jaxmagic.core.rules.rewrite import call, expression, replaced, text
 from jaxmagic.core.rules.spots import Rewrite, Spot, infinity, is_call_of, jnp_of, operation_of
 
 SMALL = "1e-12"
-_CLIPPED = ("arccos", "arcsin", "arctanh", "erfinv")
+EDGED = ("arccos", "arcsin", "arctanh", "erfinv")
 _LOGS = {"log": "1", "log2": "1", "log10": "1", "log1p": "0"}
 _INSIDE = _LOGS | {
     "sqrt": "1",
@@ -136,7 +136,7 @@ def _logarithm(spot: Spot, origin: Origin) -> Rewrite | None:
 def _clip(spot: Spot, origin: Origin) -> Rewrite | None:
     edge = "1e-3" if origin.first.dtype == "float16" else "1e-6"
     parts = spot.parts
-    if spot.operation in _CLIPPED and parts:
+    if spot.operation in EDGED and parts:
         inside = call(f"{jnp_of(spot)}.clip", parts[0], expression(f"-1 + {edge}"), expression(f"1 - {edge}"))
     elif spot.operation == "logit" and parts:
         inside = call(f"{jnp_of(spot)}.clip", parts[0], expression(edge), expression(f"1 - {edge}"))

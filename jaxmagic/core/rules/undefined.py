@@ -85,7 +85,9 @@ def is_derivative(making: Making, spot: Spot | None) -> bool:
     own = _OWN.get(spot.operation)
     if spot.operation == "**" and making.primitive == "pow":
         exponent = spot.scope.get(spot.parts[-1])
-        return isinstance(exponent, int | float) and making.operands[-1].there != exponent
+        if isinstance(exponent, int | float):
+            return making.operands[-1].there != exponent
+        return making.only_derivative
     return making.primitive not in own if own is not None else making.only_derivative
 
 

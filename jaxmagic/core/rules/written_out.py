@@ -179,16 +179,19 @@ def _is(spot: Spot, node: ast.AST | None, exponential: ast.expr) -> bool:
     if node is None:
         return False
     if isinstance(node, ast.Name):
-        named = _assigned_anywhere(spot, node.id)
+        named = _assigned(spot, node)
         return named is not None and text(named) == text(exponential)
     return text(node) == text(exponential)
 
 
-def _assigned_anywhere(spot: Spot, name: str) -> ast.expr | None:
+def _assigned(spot: Spot, name: ast.Name) -> ast.expr | None:
+    """What a name was given before a place where it is used, where that is one thing only."""
     found = [
         node.value
         for node in _walk(spot)
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        if isinstance(node, ast.Assign)
+        and (node.end_lineno or node.lineno) < name.lineno
+        and any(isinstance(target, ast.Name) and target.id == name.id for target in node.targets)
     ]
     return found[-1] if len(found) == 1 else None
 
@@ -196,7 +199,7 @@ def _assigned_anywhere(spot: Spot, name: str) -> ast.expr | None:
 def _sum_of(spot: Spot, node: ast.AST | None, exponential: ast.expr) -> ast.Call | None:
     """The call that sums the exponential, if `node` is one, or a name of one."""
     if isinstance(node, ast.Name):
-        node = _assigned_anywhere(spot, node.id)
+        node = _assigned(spot, node)
     if not isinstance(node, ast.Call) or not is_call_of(node, "sum"):
         return None
     summed = spot.parts_of(node)

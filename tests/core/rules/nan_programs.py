@@ -860,4 +860,36 @@ PROGRAMS = [
         "y**2",
         ("overflows", "a smaller scale"),
     ),
+    # ------------------------------------------------------ what underflows, and edges that are not zero
+    Program(
+        "softmax",
+        (
+            "def ess(logw):\n    w = jnp.exp(logw)\n    w = w / w.sum()\n    return 1 / (w**2).sum()\n"
+            "out = jax.jit(ess)(jnp.array([-200.0, -210.0]))",
+        ),
+        "nan-made",
+        "w / w.sum()",
+        ("0 / 0",),
+        "jax.nn.softmax(logw)",
+    ),
+    Program(
+        "domain",
+        (
+            "def angle(u, v):\n    return jnp.arccos(jnp.clip(u @ v, -1.0, 1.0))\n"
+            "out = jax.grad(angle)(jnp.array([1.0, 0.0]), jnp.array([1.0, 0.0]))",
+        ),
+        "nan-gradient",
+        "jnp.arccos(jnp.clip(u @ v, -1.0, 1.0))",
+        ("is infinite at the edge of its domain",),
+        "jnp.arccos(jnp.clip(jnp.clip(u @ v, -1.0, 1.0), -1 + 1e-6, 1 - 1e-6))",
+    ),
+    Program(
+        "power",
+        ("def f(x, y):\n    return (x**y).sum()\nout = jax.grad(f)(jnp.array([0.0, 1.0]), jnp.array([0.5, 2.0]))",),
+        "infinity-made",
+        "x**y",
+        ("the gradient is infinite: the derivative of `x**y` is infinite at 0", "operand 2 of pow: -0.5 there"),
+        "(x + 1e-12) ** y",
+        when="inf",
+    ),
 ]

@@ -328,6 +328,21 @@ def test_the_derivative_of_one_function_of_jax_is_put_down_to_each_call_of_it(pr
     assert [text_of(span) for span in spans if span is not None] == ["xlogy(p - 1, p - 1)"]
 
 
+def test_a_derivative_that_was_first_taken_under_jit_in_another_cell_is_not_put_down_to_that():
+    first = """\
+    out = jax.jit(jax.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0).sum()))(jnp.ones((4, 1)))
+    """
+    cell = """\
+    @jax.custom_vjp
+    def length(x):
+        return jnp.sqrt((x * x).sum())
+    length.defvjp(lambda x: (length(x), x), lambda x, g: (g * x / jnp.sqrt((x * x).sum()),))
+    out = jax.vmap(jax.grad(length))(jnp.zeros((4, 2)))
+    """
+    seen(IMPORTS, first)
+    assert seen(IMPORTS, cell).marked == "g * x / jnp.sqrt((x * x).sum())"
+
+
 def test_nothing_is_watched_without_being_asked_for():
     assert seen(IMPORTS + "out = jnp.log(jnp.float32(-1.0))", when="x > 3").findings == []
 
