@@ -8,7 +8,7 @@ from typing import Any
 from jaxmagic.core.nonfinite.origins import Making
 from jaxmagic.core.rules.spots import Spot, spot_of
 from jaxmagic.core.rules.undefined import computes
-from jaxmagic.core.source.nodes import name_called, own_nodes
+from jaxmagic.core.source.nodes import loaded, name_called, own_nodes
 from jaxmagic.records import Frame
 
 
@@ -17,7 +17,7 @@ def placed(making: Making, namespace: Mapping[str, Any]) -> Making:
     spot = spot_of(making, namespace) if making.transposed else None
     if spot is None or not isinstance(spot.node, ast.Call):
         return making
-    rule = _rule(spot, name_called(spot.node))
+    rule = _rule(spot, {name_called(spot.node), *loaded(spot.node.func)})
     fitting = [node for node in own_nodes(rule) if computes(node, making.primitive)] if rule is not None else []
     if len(fitting) != 1:
         return making
@@ -25,11 +25,11 @@ def placed(making: Making, namespace: Mapping[str, Any]) -> Making:
     return replace(making, frames=(frame, *making.frames), stack="")
 
 
-def _rule(spot: Spot, name: str) -> ast.AST | None:
-    """`bwd` of `name.defvjp(fwd, bwd)`."""
+def _rule(spot: Spot, names: set[str]) -> ast.AST | None:
+    """`bwd` of `f.defvjp(fwd, bwd)`, `f` being one of these names: that of `f(x)`, or one in `jax.grad(f)(x)`."""
     for node in ast.walk(spot.tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[_, rule, *_]) if _last(owner) == name:
+            case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[_, rule, *_]) if _last(owner) in names:
                 return rule if isinstance(rule, ast.Lambda) else next(_named(spot, _last(rule)), None)
     return None
 
