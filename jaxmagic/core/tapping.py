@@ -24,9 +24,8 @@ SAVED_ELEMENTS = 20_000
 """Numbers of each series that go into the report as values; the summaries of the other events are there."""
 
 
-_NOT_LOOKED_FOR = (
-    f"{', '.join(rules.OF_PROGRAMS)}: not looked for, as the programs of this cell hold taps; `%%jaxtrace` does"
-)
+_NOT_LOOKED_FOR = "retraces, large constants, stale values: not looked for in programs with taps; `%%jaxtrace` does"
+"""Of `rules.OF_PROGRAMS`, in a line that fits a terminal."""
 
 
 class Tapped(Mapping[str, Series]):

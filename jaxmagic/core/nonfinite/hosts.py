@@ -122,10 +122,10 @@ class Replay:
         repeatable = self._all if equation.primitive.name == "pure_callback" else []
         for among in (self._left, repeatable):
             for near in (False, True):
-                found = next((each for each in among if _fits(each, equation, arrays, near=near)), None)
-                if found is not None:
-                    if among is self._left:
-                        self._left.remove(found)
+                place = next((at for at, one in enumerate(among) if _fits(one, equation, arrays, near=near)), None)
+                if place is not None:
+                    # By its place, for answers that hold arrays do not compare.
+                    found = self._left.pop(place) if among is self._left else among[place]
                     return tuple(
                         x.astype(r.dtype).reshape(r.shape) for x, r in zip(found.returned, results, strict=True)
                     )
