@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from jaxmagic.core.lines.attributes import inherits, module_of
+from jaxmagic.core.lines.attributes import module_of
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.rewrite import call, copied, text
@@ -90,7 +90,8 @@ def _unfrozen(failing: Failing) -> Cause | None:
             return None
     while isinstance(root, ast.Subscript):
         root = root.value
-    if not inherits(type(failing.scope.get(root)), _frozen_dict()):
+    classes = type(failing.scope.get(root)).__mro__
+    if not any(cls.__name__ == "FrozenDict" and module_of(cls).startswith("flax") for cls in classes):
         return None
     name = text(copied(root))
     return Cause(
@@ -100,12 +101,6 @@ def _unfrozen(failing: Failing) -> Cause | None:
         fix=f"{name} = {name}.unfreeze()\n{failing.text(statement)}",
         replaces=failing.site.span_of(statement),
     )
-
-
-def _frozen_dict() -> type:
-    from flax.core import FrozenDict
-
-    return FrozenDict
 
 
 def _subclass(failing: Failing, node: ast.Call, name: str) -> Cause:

@@ -17,7 +17,8 @@ from jaxmagic.records import Finding, Report
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 ELSEWHERE = {"debugger-without-terminal", "host-callback-used", "callback-exception", "except-never-matches"}
-"""Examples that need a shell or a thread of XLA's, or fail for another reason without jit."""
+ELSEWHERE |= {"solution-not-saved"}
+"""Examples that need a shell or a thread of XLA's, fail for another reason without jit, or take long then."""
 
 _NAMES = [
     rule.id
