@@ -14,7 +14,7 @@ FRONT_END_SOURCES := package.json js/install.json $(wildcard js/*.mjs) $(shell f
 export JAXMAGIC_SKIP_JS := 1
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test lint python-tests browser-tests packaging-tests test-oldest test-newest bench screenshots front-end clean
+.PHONY: demo test lint python-tests identity-tests core-tests shell-tests browser-tests packaging-tests test-oldest test-newest bench screenshots front-end clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -29,11 +29,18 @@ lint: .venv/installed
 	npm run --silent types
 	npm test --silent
 
+python-tests: identity-tests core-tests shell-tests
+
 # That a tap changes no result is shown of machine code as LLVM optimises it. All else is about JAX's Python, and a
 # quarter faster without.
-python-tests: .venv/installed
+identity-tests: .venv/installed
 	$(BIN)/python -m pytest tests/core/test_identity.py
-	XLA_FLAGS='$(UNOPTIMISED)' $(BIN)/python -m pytest $(PYTHON_TESTS) --ignore=tests/core/test_identity.py
+
+core-tests: .venv/installed
+	XLA_FLAGS='$(UNOPTIMISED)' $(BIN)/python -m pytest tests/core --ignore=tests/core/test_identity.py
+
+shell-tests: .venv/installed
+	XLA_FLAGS='$(UNOPTIMISED)' $(BIN)/python -m pytest $(PYTHON_TESTS) --ignore=tests/core
 
 browser-tests: .venv/installed $(CHROMIUM)
 	$(BIN)/python -m pytest tests/lab
