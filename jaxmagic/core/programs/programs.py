@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from jaxmagic.core.jax_internals import Literal, names_of
+from jaxmagic.core.jax_internals import Literal, names_of, traced_function
 from jaxmagic.core.lines.values import aval_from
 from jaxmagic.core.programs.expressions import expressions
 from jaxmagic.core.programs.parameters import Inner, inner_jaxprs, literal_text, opened, parameters_text
@@ -60,6 +60,8 @@ class _Draft:
     """Equations without their regions, and those."""
     hidden: int = 0
     region: Region | None = None
+    traced: tuple[str, int] | None = None
+    """File and first line of the library's function that the region is the trace of."""
 
 
 class _Builder:
@@ -88,6 +90,7 @@ class _Builder:
         jaxpr = opened(draft.jaxpr)
         names = names_of(jaxpr)
         draft.name = draft.name or names.function
+        draft.traced = self.stacks.of_library(traced_function(jaxpr)) if draft.depth else None
         ids: dict[Any, int] = {}
         draft.constants = tuple(self._variable(ids, var) for var in jaxpr.constvars)
         arguments = names.arguments or ("",) * len(jaxpr.invars)
@@ -107,7 +110,7 @@ class _Builder:
         primitive, params, source = equation.primitive.name, equation.params, equation.source_info
         ins = tuple([self._atom(ids, atom) for atom in equation.invars])
         outs = tuple([self._variable(ids, var, results.get(id(var), "")) for var in equation.outvars])
-        frame = self.stacks.index(source.traceback, draft.frame)
+        frame = self.stacks.index(source.traceback, draft.frame, draft.traced)
         inner = [self._draft(draft, found, params, frame) for found in inner_jaxprs(primitive, params)]
         scope = self._scope(source.name_stack)
         draft.equations.append((Equation(primitive, ins, outs, parameters_text(params), frame, scope), inner))

@@ -72,8 +72,11 @@ class Stacks:
     def _add(self, traceback: Any, outer: int, traced: tuple[str, int] | None) -> int:
         index = outer
         within = frames_within_trace(traceback)
-        if traced is not None and traced not in {(code.co_filename, code.co_firstlineno) for code, _ in within}:
-            return outer  # kept from another trace, as JAX does with derivatives of its own functions
+        if traced is not None:
+            own = [at for at, (code, _) in enumerate(within) if (code.co_filename, code.co_firstlineno) == traced]
+            if not own:
+                return outer  # kept from another trace, as JAX does with derivatives of its own functions
+            within = within[: own[-1] + 1]  # further out is whoever called it first
         frames = [each for each in reversed(within) if self._of_user(each[0].co_filename)]
         places = [self._place(code, offset) for code, offset in frames]
         if places and outer >= 0 and is_whole(within) and self._is_of_another_call(places, outer):
@@ -91,6 +94,10 @@ class Stacks:
         if (caller.span.file, caller.function) not in {(each.file, name) for each, name in places}:
             return True
         return (span.file, function) == (caller.span.file, caller.function) and span != caller.span
+
+    def of_library(self, traced: tuple[str, int] | None) -> tuple[str, int] | None:
+        """The same, of a function that isn't the user's."""
+        return traced if traced is not None and not self._of_user(traced[0]) else None
 
     def _of_user(self, file: str) -> bool:
         answer = self._files.get(file)
