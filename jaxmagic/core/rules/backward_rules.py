@@ -8,7 +8,7 @@ from typing import Any
 from jaxmagic.core.nonfinite.origins import Making
 from jaxmagic.core.rules.spots import Spot, spot_of
 from jaxmagic.core.rules.undefined import computes
-from jaxmagic.core.source.nodes import loaded, name_called, own_nodes
+from jaxmagic.core.source.nodes import last_name, loaded, name_called, own_nodes
 from jaxmagic.records import Frame
 
 
@@ -29,14 +29,12 @@ def _rule(spot: Spot, names: set[str]) -> ast.AST | None:
     """`bwd` of `f.defvjp(fwd, bwd)`, `f` being one of these names: that of `f(x)`, or one in `jax.grad(f)(x)`."""
     for node in ast.walk(spot.tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[_, rule, *_]) if _last(owner) in names:
-                return rule if isinstance(rule, ast.Lambda) else next(_named(spot, _last(rule)), None)
+            case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[_, rule, *_]) if (
+                last_name(owner) in names
+            ):
+                return rule if isinstance(rule, ast.Lambda) else next(_named(spot, last_name(rule)), None)
     return None
 
 
 def _named(spot: Spot, name: str) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(spot.tree) if isinstance(node, ast.FunctionDef) and node.name == name)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -9,7 +9,7 @@ from jaxmagic.core.rules.calls import argument
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
-from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, text, with_parameters
+from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, taking, text, with_parameters
 from jaxmagic.core.rules.shardings import given
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source.nodes import name_called
@@ -193,8 +193,7 @@ def _mapped(failing: Failing, node: ast.Call) -> Cause:
     """`jax.lax.map(f, a, b)`, as Python's own map would be called."""
     fix = ""
     if len(node.args) > 2 and not any(isinstance(arg, ast.Starred) for arg in node.args):
-        taken = ast.arguments([], [ast.arg("xs")], None, [], [], None, [])
-        apart = ast.Lambda(taken, ast.Call(node.args[0], [ast.Starred(ast.Name("xs"))], []))
+        apart = taking(["xs"], ast.Call(node.args[0], [ast.Starred(ast.Name("xs"))], []))
         fix = text(copied(ast.Call(node.func, [apart, ast.Tuple(node.args[1:])], node.keywords)))
     return Cause(
         title=f"`{failing.text(node.func)}` goes over one argument, and got {len(node.args) - 1}",

@@ -14,7 +14,7 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.exact import Exact, call_sites, parameters
 from jaxmagic.core.rules.key_libraries import made_by
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import text
+from jaxmagic.core.rules.rewrite import extended, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import loaded
@@ -184,7 +184,7 @@ def _of_call(observed: Observed, piece: Ran, shapes: Shapes, exact: Exact, node:
             value=ast.Subscript(value=ast.Attribute(attr="at", value=array), slice=key),
         ):
             mode, effect = ("fill", "reads the nearest element") if method == "get" else ("drop", "drops the update")
-            stated = ast.Call(node.func, node.args, [*node.keywords, ast.keyword("mode", ast.Constant(mode))])
+            stated = extended(node, mode=ast.Constant(mode))
             yield from _of_axes(shapes, node, array, key, f"{effect} instead", stated)
             return
     function = dotted(observed, piece, node.func)
@@ -212,7 +212,7 @@ def _of_function(shapes: Shapes, exact: Exact, function: str, node: ast.Call) ->
     if function == "take":
         axis = exact.get(next((each.value for each in node.keywords if each.arg == "axis"), None))
         size = sizes[axis] if isinstance(axis, int) and -len(sizes) <= axis < len(sizes) else prod(sizes)
-        stated = ast.Call(node.func, node.args, [*node.keywords, ast.keyword("mode", ast.Constant("clip"))])
+        stated = extended(node, mode=ast.Constant("clip"))
         if len(node.args) == 2:
             yield _Access(node, array, index, size, "gives NaN (the smallest integer, for integers)", stated)
     elif isinstance(index, ast.Tuple | ast.List) and len(node.args) > 2:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.equations import placed
+from jaxmagic.core.rules.equations import chosen
 from jaxmagic.core.rules.functions_called import function_behind, own_function
 from jaxmagic.core.rules.hosting import BRANCHING, effect_in, is_batched
 from jaxmagic.core.rules.ran import Ran, dotted, ran
@@ -49,14 +49,11 @@ def _dear(observed: Observed, piece: Ran, node: ast.Call) -> _Work | None:
     """The dearest operation of the branches, where a program chooses between their results."""
     span, branches = piece.span_of(node), _branches(observed, piece, node)
     spans = [branch.span_of(branch.node) for branch in branches]
-    for compiled in observed.compiled:
-        for trace in compiled.traces:
-            found = list(placed(trace.program)) if trace.program is not None else []
-            kinds = {equation.primitive for equation, places in found if places[0] == span}
-            if "select_n" in kinds and "cond" not in kinds:
-                dear = [(equation, places) for equation, places in found if equation.primitive in _DEAR]
-                work = [_Work(equation.primitive, places[0]) for equation, places in dear if _inside(places, spans)]
-                return min(work, key=lambda each: _DEAR.index(each.primitive), default=None)
+    found = next(chosen(observed, span), None)
+    if found is not None:
+        dear = [(equation, places) for equation, places in found if equation.primitive in _DEAR]
+        work = [_Work(equation.primitive, places[0]) for equation, places in dear if _inside(places, spans)]
+        return min(work, key=lambda each: _DEAR.index(each.primitive), default=None)
     if piece.compiled or not is_batched(observed, piece, node.args[0]):
         return None
     return next((one for branch in branches if (one := _written(observed, branch)) is not None), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.rewrite import alias, call, extended, text
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import name_called, path_to, stored
 from jaxmagic.core.source.syntax import span_of
@@ -47,7 +47,7 @@ def callback_under_vmap(failing: Failing) -> Cause | None:
         return None
     batched = bool(_of_numpy(failing, node.args[0]))
     method = "expand_dims" if batched else "sequential"
-    fixed = ast.Call(node.func, node.args, [*node.keywords, ast.keyword("vmap_method", ast.Constant(method))])
+    fixed = extended(node, vmap_method=ast.Constant(method))
     function = failing.text(node.args[0])
     takes = (
         f"`{function}` is a NumPy universal function and takes batches: one host call for all examples."

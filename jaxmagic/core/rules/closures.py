@@ -9,7 +9,7 @@ from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of
-from jaxmagic.core.rules.rewrite import copied, text
+from jaxmagic.core.rules.rewrite import copied, taking, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
@@ -106,8 +106,7 @@ def _bound(
     kept = [name for index, name in enumerate(names[: len(arguments)]) if index != at]
     others = [arg for index, arg in enumerate(arguments) if index != at]
     inner = [arguments[at] if index == at else ast.Name(names[index]) for index in range(len(arguments))]
-    taken = ast.arguments([], [ast.arg(name) for name in kept], None, [], [], None, [])
-    bound = ast.Lambda(taken, ast.Call(function, inner, []))
+    bound = taking(kept, ast.Call(function, inner, []))
     if way == "eval_shape":
         return text(copied(ast.Call(maker.func, [bound, *others], [])))
     return text(copied(ast.Call(ast.Call(maker.func, [bound, *maker.args[1:]], []), others, [])))

@@ -16,7 +16,7 @@ from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import settings, static_fix
-from jaxmagic.core.rules.rewrite import alias, call, copied, expression, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, expression, replaced, taking, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Span
@@ -363,8 +363,7 @@ def _called_later(failing: Failing, statement: ast.Expr, values: list[ast.expr])
         return "", None
     names = [value.id if isinstance(value, ast.Name) else f"value_{at}" for at, value in enumerate(values, 1)]
     swaps: dict[int, ast.AST] = {id(value): ast.Name(name) for value, name in zip(values, names, strict=True)}
-    taken = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-    later = ast.Lambda(taken, copied(statement.value, swaps))
+    later = taking(names, copied(statement.value, swaps))
     return text(call(f"{alias(failing.scope, 'jax')}.debug.callback", later, *values)), failing.site.span_of(statement)
 
 

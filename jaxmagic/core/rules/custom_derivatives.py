@@ -13,7 +13,7 @@ from jaxmagic.core.rules.functions import Function, function_from
 from jaxmagic.core.rules.rewrite import alias, call, replaced, text, with_parameters
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source import spans as source
-from jaxmagic.core.source.nodes import loaded, name_called
+from jaxmagic.core.source.nodes import last_name, loaded, name_called
 from jaxmagic.records import Evidence, Span
 
 _DEEPEST = 6
@@ -79,8 +79,8 @@ def _primal(failing: Failing, rule: Function | None) -> Function | None:
     for node in ast.walk(tree) if tree is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr="defvjp" | "defjvp"), args=args):
-                if any(part is rule.node or _last(part) == rule.name for part in args):
-                    return next((each for each in _functions(tree, rule.file) if each.name == _last(owner)), None)
+                if any(part is rule.node or last_name(part) == rule.name for part in args):
+                    return next((each for each in _functions(tree, rule.file) if each.name == last_name(owner)), None)
     return None
 
 
@@ -88,10 +88,6 @@ def _functions(tree: ast.AST | None, file: str) -> Iterator[Function]:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef):
             yield Function(file, node)
-
-
-def _last(node: ast.expr) -> str:
-    return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def _result(rule: Function | None) -> ast.expr | None:
@@ -196,10 +192,10 @@ def _backward_of(forward: Function | None) -> Function | None:
     for node in ast.walk(tree) if tree is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(attr="defvjp"), args=[first, second]):
-                if first is forward.node or _last(first) == forward.name:
+                if first is forward.node or last_name(first) == forward.name:
                     lambdas = Function(forward.file, second) if isinstance(second, ast.Lambda) else None
                     return lambdas or next(
-                        (each for each in _functions(tree, forward.file) if each.name == _last(second)), None
+                        (each for each in _functions(tree, forward.file) if each.name == last_name(second)), None
                     )
     return None
 
@@ -265,7 +261,7 @@ def custom_rule_arguments(failing: Failing) -> Cause | None:
                 case ast.Call(func=ast.Attribute(value=owner, attr="defvjp"), args=[one, other]):
                     known = {each.name: each for each in _functions(tree, file)}
                     for part, backward in ((one, False), (other, True)):
-                        rule, primal = known.get(_last(part)), known.get(_last(owner))
+                        rule, primal = known.get(last_name(part)), known.get(last_name(owner))
                         if rule is not None and primal is not None and rule.name == match["name"].rpartition(".")[2]:
                             return _gets(failing, rule, primal, backward)
     return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.records import Equation, Program, Region, Span
 
 
@@ -28,6 +29,16 @@ def placed(program: Program) -> Iterator[tuple[Equation, list[Span]]]:
                 frame = program.frames[frame].parent
             if places:
                 yield equation, places
+
+
+def chosen(observed: Observed, branching: Span) -> Iterator[list[tuple[Equation, list[Span]]]]:
+    """Equations of programs that choose between the results of a `cond` where that stood, as vmap makes them do."""
+    for compiled in observed.compiled:
+        for trace in compiled.traces:
+            found = list(placed(trace.program)) if trace.program is not None else []
+            kinds = {equation.primitive for equation, places in found if places[0] == branching}
+            if "select_n" in kinds and "cond" not in kinds:
+                yield found
 
 
 def place_of(program: Program, equation: Equation) -> Span | None:

@@ -8,7 +8,7 @@ from jaxmagic.core.lines.attributes import attribute, class_attribute, module_of
 from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, copied, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, taking, text
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
 
@@ -48,8 +48,7 @@ def eqx_frozen(failing: Failing) -> Cause | None:
         while isinstance(root, ast.Attribute | ast.Subscript):
             root = root.value
         if isinstance(root, ast.Name):
-            taken = ast.arguments([], [ast.arg(root.id)], None, [], [], None, [])
-            made = call(f"{alias(failing.scope, 'equinox')}.tree_at", ast.Lambda(taken, copied(target)), root, value)
+            made = call(f"{alias(failing.scope, 'equinox')}.tree_at", taking([root.id], copied(target)), root, value)
             fix, replaces = f"{root.id} = {text(made)}", failing.site.span_of(statement)
     else:
         way = "A module is as it was made: return what is computed, or a new module with `eqx.tree_at`."

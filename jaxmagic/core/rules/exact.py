@@ -236,9 +236,14 @@ def concrete(value: Any) -> Any:
         return value
     if not isinstance(value, jax.Array) or is_tracer(value) or value.size > MOST or value.dtype.kind not in "iu":
         raise UnknownError(type(value).__name__)
-    if not value.is_fully_addressable or value.is_deleted() or not is_ready(value):
+    if not at_hand(value):
         raise UnknownError("not at hand")
     return np.asarray(value).astype(np.int64)
+
+
+def at_hand(array: jax.Array) -> bool:
+    """Whether its values can be read here, at once."""
+    return array.is_fully_addressable and not array.is_deleted() and is_ready(array)
 
 
 def is_ready(array: jax.Array) -> bool:

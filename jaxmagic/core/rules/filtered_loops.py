@@ -4,7 +4,7 @@ import ast
 
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.calls import Fix, argument
-from jaxmagic.core.rules.rewrite import alias, call, copied, expression, indented, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, expression, indented, replaced, taking, text
 from jaxmagic.core.source.nodes import loaded, name_called, stored
 
 LOOPS = ("scan", "fori_loop", "while_loop")
@@ -85,7 +85,7 @@ class _Rewritten:
         return self._lambda([*before, self.arrays], body)
 
     def _lambda(self, names: list[str], body: ast.expr) -> ast.Lambda:
-        return ast.Lambda(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []), copied(body))
+        return taking(names, copied(body))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -101,13 +101,9 @@ def by_closure(site: Site, node: ast.Call) -> Fix:
     operands = node.args[2 if listed else 3 :]
     if not isinstance(branches, ast.List | ast.Tuple) or any(map(_hands_back, branches.elts)):
         return "", None
-    bound: list[ast.expr] = [ast.Lambda(_nothing(), copied(ast.Call(each, operands, []))) for each in branches.elts]
+    bound: list[ast.expr] = [taking([], copied(ast.Call(each, operands, []))) for each in branches.elts]
     given = [ast.List(bound)] if listed else bound
     return text(copied(ast.Call(node.func, [node.args[0], *given], []))), site.span
-
-
-def _nothing() -> ast.arguments:
-    return ast.arguments([], [], None, [], [], None, [])
 
 
 def _hands_back(branch: ast.expr) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.equations import placed
+from jaxmagic.core.rules.equations import chosen
 from jaxmagic.core.rules.functions_called import own_function
 from jaxmagic.core.rules.ran import Ran, dotted, ran
 from jaxmagic.core.rules.rewrite import copied, text
@@ -277,14 +277,8 @@ def effect_in_every_lane(observed: Observed) -> Iterator[Cause]:
 
 def _runs_unasked(observed: Observed, piece: Ran, node: ast.Call, effect: ast.Call) -> bool:
     """Whether a program has the effect that stands in a branch, and a choice in the place of the branching."""
-    branching, inside = piece.span_of(node), piece.span_of(effect)
-    for compiled in observed.compiled:
-        for trace in compiled.traces:
-            found = list(placed(trace.program)) if trace.program is not None else []
-            kinds = {equation.primitive for equation, places in found if places[0] == branching}
-            if "select_n" in kinds and "cond" not in kinds and any(places[0] == inside for _, places in found):
-                return True
-    return False
+    inside = piece.span_of(effect)
+    return any(places[0] == inside for found in chosen(observed, piece.span_of(node)) for _, places in found)
 
 
 def effect_in(observed: Observed, piece: Ran, node: ast.Call) -> ast.Call | None:

@@ -11,7 +11,7 @@ from jaxmagic.core.failures.provenance import argument_given
 from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import made_from
-from jaxmagic.core.rules.rewrite import replaced, text
+from jaxmagic.core.rules.rewrite import extended, replaced, text
 from jaxmagic.core.rules.tracers_kept import tracers
 from jaxmagic.core.rules.wording import reaching
 from jaxmagic.core.source.syntax import span_of
@@ -155,7 +155,7 @@ def with_statics(node: ast.expr, names: list[str], order: list[str] | None = Non
     if numbers is not None and existing is None and order is not None and set(names) <= set(order):
         return replaced(node, numbers.value, _joined(numbers.value, [order.index(name) for name in names]))
     if existing is None:
-        return ast.Call(node.func, node.args, [*node.keywords, ast.keyword("static_argnames", value)])
+        return extended(node, static_argnames=value)
     return replaced(node, existing.value, _joined(existing.value, names))
 
 

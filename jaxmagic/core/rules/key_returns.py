@@ -6,7 +6,7 @@ from jaxmagic.core.rules.catalogue import Cause
 from jaxmagic.core.rules.handed_back import Kept, copied_but
 from jaxmagic.core.rules.key_uses import Returned, Use
 from jaxmagic.core.rules.ran import Ran, imports
-from jaxmagic.core.rules.rewrite import Edit, copied, merged, replaced, text
+from jaxmagic.core.rules.rewrite import Edit, copied, extended, merged, replaced, text
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import own_nodes
 from jaxmagic.records import Evidence, Span
@@ -119,7 +119,7 @@ def _returned(kept: Kept, key: str, name: str, node: ast.expr | None = None) -> 
     value = ast.Name(key, ast.Load())
     match node:
         case ast.Call() if step.startswith(".") and step[1:].isidentifier():
-            return ast.Call(node.func, node.args, [*node.keywords, ast.keyword(step[1:], value)])
+            return extended(node, **{step[1:]: value})
         case ast.Dict() if step.startswith("["):
             index = ast.parse(step[1:-1], mode="eval").body
             return ast.Dict([*node.keys, index], [*node.values, value])

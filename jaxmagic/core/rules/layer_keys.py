@@ -10,7 +10,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.equinox import is_module
 from jaxmagic.core.rules.held_keys import held_key, is_key, key_for
-from jaxmagic.core.rules.rewrite import alias, call, copied, merged, text, with_parameters
+from jaxmagic.core.rules.rewrite import alias, call, copied, extended, merged, taking, text, with_parameters
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
@@ -58,12 +58,11 @@ def _made(failing: Failing, node: ast.Call) -> Cause | None:
     kind = failing.scope.get(node.func)
     if not isinstance(kind, type) or not is_module(object.__new__(kind)):
         return None
-    added = ast.keyword("key", key_for(failing.site, node))
     return Cause(
         title=f"`{failing.text(node)}` needs a random `key`",
         explanation="Nothing here keeps random state: a layer that draws its parameters, or a path of noise, gets a "
         "key when it is made, each one of its own. `jax.random.split` makes several of one.",
-        fix=text(copied(ast.Call(node.func, node.args, [*node.keywords, added]))),
+        fix=text(copied(extended(node, key=key_for(failing.site, node)))),
         replaces=failing.span,
     )
 
@@ -128,7 +127,7 @@ def _with_key(level: _Level) -> str:
         case ast.Call(func=ast.Call(args=[model], keywords=[]) as mapped, keywords=[]) if name_called(mapped) == "vmap":
             names = [f"x{at}" for at in range(1, len(node.args) + 1)] if len(node.args) > 1 else ["x"]
             inner = call("f", *map(ast.Name, names), **{level.takes: ast.Name("key")})
-            one = ast.Lambda(_taking([*names, "key"]), ast.Call(model, inner.args, inner.keywords))
+            one = taking([*names, "key"], ast.Call(model, inner.args, inner.keywords))
             count = ast.Subscript(ast.Attribute(node.args[0], "shape"), ast.Constant(0)) if node.args else None
             keys = call(f"{alias(site.scope, 'jax')}.random.split", key, *([count] if count is not None else []))
             return text(copied(ast.Call(ast.Call(mapped.func, [one], []), [*node.args, keys], [])))
@@ -138,10 +137,6 @@ def _with_key(level: _Level) -> str:
         return ""
     kept = [word for word in node.keywords if word.arg != level.takes]
     return text(copied(ast.Call(node.func, node.args, [*kept, ast.keyword(level.takes, key)])))
-
-
-def _taking(names: list[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 
 
 def _handed_on(failing: Failing, layer: _Level) -> Fix:

@@ -8,7 +8,7 @@ from jaxmagic.core.rules.arrays import arrays_in, shape_evidence
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.modules import Layer, layer_of
-from jaxmagic.core.rules.rewrite import alias, call, text
+from jaxmagic.core.rules.rewrite import alias, call, taking, text
 from jaxmagic.records import Evidence, Span
 
 
@@ -61,8 +61,7 @@ def _stacked(failing: Failing, layer: Layer) -> Cause | None:
         return None
     node, nnx = failing.node, "kernel" in layer.parameters
     vmap = f"{alias(failing.scope, 'flax.nnx')}.vmap" if nnx else f"{alias(failing.scope, 'equinox')}.filter_vmap"
-    taken = ast.arguments([], [ast.arg("layer"), ast.arg("x")], None, [], [], None, [])
-    one = ast.Lambda(taken, ast.Call(ast.Name("layer"), [ast.Name("x")], []))
+    one = taking(["layer", "x"], ast.Call(ast.Name("layer"), [ast.Name("x")], []))
     axes = ast.Tuple([ast.Constant(0), ast.Constant(None)])
     mapped = ast.Call(call(vmap, one, in_axes=axes), [node.func, *node.args], [])
     fix = text(mapped) if len(node.args) == 1 and not node.keywords else ""

@@ -12,7 +12,7 @@ from jaxmagic.core.rules.calls import argument
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import function_of, made_from
-from jaxmagic.core.rules.rewrite import copied, expression, replaced, text
+from jaxmagic.core.rules.rewrite import copied, expression, replaced, taking, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.core.source.syntax import span_of
 from jaxmagic.records import Evidence, Span
@@ -223,8 +223,7 @@ def _closed_over(failing: Failing) -> str:
     if len(names) < len(node.args):
         return ""
     inner = ast.Call(mapped.node.args[0], [ast.Name(name) for name in names], node.keywords)
-    taken = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-    outer = ast.Call(mapped.node.func, [ast.Lambda(taken, inner), *mapped.node.args[1:]], mapped.node.keywords)
+    outer = ast.Call(mapped.node.func, [taking(names, inner), *mapped.node.args[1:]], mapped.node.keywords)
     return text(ast.Call(outer, node.args, []))
 
 

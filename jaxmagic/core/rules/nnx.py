@@ -11,7 +11,18 @@ from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import with_at
-from jaxmagic.core.rules.rewrite import Edit, alias, call, copied, expression, merged, replaced, text, with_parameters
+from jaxmagic.core.rules.rewrite import (
+    Edit,
+    alias,
+    call,
+    copied,
+    expression,
+    extended,
+    merged,
+    replaced,
+    text,
+    with_parameters,
+)
 from jaxmagic.core.rules.stores import root_name
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source import spans as source
@@ -145,11 +156,11 @@ def nnx_missing(failing: Failing) -> Cause | None:
     if failing.says(r"no `rngs` argument was provided to Dropout"):
         return _dropout(failing, node)
     if failing.says(r"Missing required argument `wrt`"):
-        wrt = ast.keyword("wrt", expression(f"{_nnx(failing.site)}.Param"))
+        param = expression(f"{_nnx(failing.site)}.Param")
         return Cause(
             title=f"`{failing.text(node)}` does not say what is trained",
             explanation="`wrt` names the kind of variables that the optimizer updates: `nnx.Param` for all parameters.",
-            fix=text(ast.Call(node.func, node.args, [*node.keywords, wrt])),
+            fix=text(extended(node, wrt=param)),
             replaces=failing.span,
         )
     if failing.says(r"Missing required argument `grads`"):
@@ -171,7 +182,7 @@ def _rngs(failing: Failing, node: ast.Call) -> Cause:
         title=f"`{failing.text(node)}` needs `rngs`, to draw its parameters from",
         explanation="An NNX layer has its parameters from the start: `rngs=nnx.Rngs(seed)` gives it the keys, and the "
         "`__init__` of a module hands its own `rngs` on.",
-        fix=text(ast.Call(node.func, node.args, [*node.keywords, ast.keyword("rngs", value)])),
+        fix=text(extended(node, rngs=value)),
         replaces=failing.span,
     )
 

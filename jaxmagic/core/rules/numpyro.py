@@ -11,7 +11,7 @@ from jaxmagic.core.rules.calls import Fix
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.held_keys import is_key, key_for
-from jaxmagic.core.rules.rewrite import alias, call, copied, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, extended, replaced, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
@@ -102,8 +102,7 @@ def _unseeded(failing: Failing, node: ast.Call) -> Cause:
     model = _model(site, failing.sites[level - 1].frame.f_code) if level else None
     fix, replaces = _seeded(site, model) if model is not None else ("", None)
     if level == 0 or site.definition is failing.site.definition:
-        key = ast.keyword("rng_key", key_for(site, node))
-        fix, replaces = text(copied(ast.Call(node.func, node.args, [*node.keywords, key]))), failing.span
+        fix, replaces = text(copied(extended(node, rng_key=key_for(site, node)))), failing.span
     called = f"`{site.text(model)}`" if model is not None else "This code"
     return Cause(
         title=f"`{failing.text(node)}` has no random key: no handler is around it that gives one",

@@ -5,7 +5,7 @@ from types import FrameType
 
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import alias, call, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, replaced, taking, text
 from jaxmagic.core.source.nodes import parts
 from jaxmagic.records import Aval
 
@@ -89,9 +89,8 @@ def _index(failing: Failing, node: ast.expr, avals: list[tuple[ast.expr, Aval]])
 def _many_keys(failing: Failing, node: ast.expr) -> Cause:
     fix = ""
     if isinstance(node, ast.Call) and node.args:
-        taken = ast.arguments([], [ast.arg("key")], None, [], [], None, [])
         one = ast.Call(node.func, [ast.Name("key"), *node.args[1:]], node.keywords)
-        mapped = call(f"{alias(failing.scope, 'jax')}.vmap", ast.Lambda(taken, one))
+        mapped = call(f"{alias(failing.scope, 'jax')}.vmap", taking(["key"], one))
         fix = text(ast.Call(mapped, [node.args[0]], []))
     given = node.args[0] if isinstance(node, ast.Call) and node.args else node
     return Cause(

@@ -13,7 +13,7 @@ from jaxmagic.core.lines.containers import children
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import made_from
-from jaxmagic.core.rules.rewrite import copied, replaced, text
+from jaxmagic.core.rules.rewrite import copied, extended, replaced, taking, text
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source.nodes import loaded, name_called
 from jaxmagic.core.source.syntax import span_of
@@ -131,20 +131,19 @@ def _without_value(failing: Failing, node: ast.Call, wanted: list[str]) -> Cause
     ways: dict[str, ast.AST] = {}
     if gradient is not None and gradient.given.args:
         rest = [ast.Name("p"), *gradient.given.args[1:]]
-        taken = ast.arguments([], [ast.arg("p")], None, [], [], None, [])
         alone = len(gradient.given.args) == 1
         ways = {
             "value": gradient.value or gradient.called,
             "grad": gradient.gradients,
-            "value_fn": gradient.function if alone else ast.Lambda(taken, ast.Call(gradient.function, rest, [])),
+            "value_fn": gradient.function if alone else taking(["p"], ast.Call(gradient.function, rest, [])),
         }
-    known = [ast.keyword(name, copied(ways[name])) for name in wanted if name in ways]
+    known = {name: copied(ways[name]) for name in wanted if name in ways}
     if not set(wanted) & {"value", "grad", "value_fn"}:
         return None
     return Cause(
         title=f"`{failing.text(node)}` is not given {listed(wanted)}, which this optimizer needs",
         explanation="A line search, or a schedule that watches the loss, looks at the value besides the gradient.",
-        fix=text(copied(ast.Call(node.func, node.args, [*node.keywords, *known]))) if len(known) == len(wanted) else "",
+        fix=text(copied(extended(node, **known))) if len(known) == len(wanted) else "",
         replaces=failing.span,
     )
 

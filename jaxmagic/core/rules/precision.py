@@ -14,7 +14,7 @@ from jaxmagic.core.rules.contexts import Observed
 from jaxmagic.core.rules.exact import Exact, keeps_type
 from jaxmagic.core.rules.functions_called import is_jitted
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, expression, text
+from jaxmagic.core.rules.rewrite import alias, expression, extended, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import name_called
@@ -30,10 +30,16 @@ _WIDE = ("float64", "int64", "complex128", "uint64")
 _SWITCH = 'jax.config.update("jax_enable_x64", True)  # first thing, before any array is made'
 
 
+def is_double() -> bool:
+    """Whether JAX makes 64 bits by default."""
+    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def _is_narrow(observed: Observed) -> bool:
     """Whether JAX keeps 32 bits, and no code says otherwise for a part."""
-    wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-    return not wide and not any("enable_x64" in line for file in observed.files for line in source.lines_of(file))
+    return not is_double() and not any(
+        "enable_x64" in line for file in observed.files for line in source.lines_of(file)
+    )
 
 
 @on_cell("integer-overflow", "wrong-result", "an integer result is beyond its type's range and wraps around")
@@ -100,7 +106,7 @@ def _overflow(observed: Observed, piece: Ran, node: ast.Call | ast.BinOp, value:
     match node:
         case ast.Call():
             word = "preferred_element_type" if name_called(node) == "dot" else "dtype"
-            fixed = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(word, wide)])
+            fixed = extended(node, **{word: wide})
         case ast.BinOp(left=ast.Constant() as left, right=right):
             fixed = ast.BinOp(left, node.op, _as(wide, right, dtype))
         case ast.BinOp(left=left, right=right):

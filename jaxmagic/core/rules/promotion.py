@@ -11,8 +11,9 @@ from jaxmagic.core.failures.operands import Scope
 from jaxmagic.core.rules.broadcasting import elementwise_operands
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
+from jaxmagic.core.rules.precision import is_double
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, call, expression, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, expression, extended, replaced, text
 from jaxmagic.core.rules.scopes import assigned, attribute_values, binder, class_of
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source.nodes import loaded, name_called, path_to
@@ -51,23 +52,24 @@ def promoted(observed: Observed) -> Iterator[Cause]:
     Sure: of the types. Where JAX made the operand, it may be meant: possible only. An expression whose result is cast
     is not reported.
     """
+    seen: dict[str, set[str]] = {}
+    for hint in observed.hints:
+        seen.setdefault(hint.span.file, set()).update(leaf.aval.dtype for leaf in hint.leaves)
     for piece in ran(observed):
-        narrow = _narrow(observed, piece)
+        narrow, shapes = _narrow(observed, piece, seen.get(piece.file, set())), Shapes(observed, piece)
         for node in piece.own if narrow else ():
             sides = _operands(observed, piece, node)
-            cause = _promotion(observed, piece, narrow, node, sides) if sides is not None else None
+            cause = _promotion(observed, piece, shapes, narrow, node, sides) if sides is not None else None
             if cause is not None:
                 yield cause
 
 
-def _narrow(observed: Observed, piece: Ran) -> tuple[str, ...]:
-    """The types that should not be widened, of those that the arrays of a piece have."""
-    double = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-    looked_for = (*_HALVES, "float32") if double else _HALVES
-    seen = {leaf.aval.dtype for hint in observed.hints if hint.span.file == piece.file for leaf in hint.leaves}
+def _narrow(observed: Observed, piece: Ran, seen: set[str]) -> tuple[str, ...]:
+    """The types that should not be widened, of those seen in the file and of the arrays that a piece reads."""
+    looked_for = (*_HALVES, "float32") if is_double() else _HALVES
     values = [observed.namespace.get(name) for name in loaded(piece.node)]
-    seen.update(str(value.dtype) for value in values if isinstance(value, jax.Array))
-    return tuple(dtype for dtype in looked_for if dtype in seen)
+    known = seen.union(str(value.dtype) for value in values if isinstance(value, jax.Array))
+    return tuple(dtype for dtype in looked_for if dtype in known)
 
 
 def _operands(observed: Observed, piece: Ran, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
@@ -82,9 +84,13 @@ def _operands(observed: Observed, piece: Ran, node: ast.AST) -> tuple[ast.expr, 
 
 
 def _promotion(
-    observed: Observed, piece: Ran, narrow: tuple[str, ...], node: ast.AST, sides: tuple[ast.expr, ast.expr]
+    observed: Observed,
+    piece: Ran,
+    shapes: Shapes,
+    narrow: tuple[str, ...],
+    node: ast.AST,
+    sides: tuple[ast.expr, ast.expr],
 ) -> Cause | None:
-    shapes = Shapes(observed, piece)
     for half, other in (sides, sides[::-1]):
         aval = shapes.aval(half) if shapes.of_jax(half) else None
         if aval is None or aval.dtype not in narrow or aval.weak:
@@ -199,8 +205,7 @@ def _called(observed: Observed, piece: Ran, node: ast.Call, depth: int) -> _Wide
     by_default = (package == "jax.random" and function in _DRAWS and len(node.args) < 3) or (
         package == "jax.numpy" and _is_table(function, node)
     )
-    double = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-    return _Wide("made", "float32", node) if by_default and not double else None
+    return _Wide("made", "float32", node) if by_default and not is_double() else None
 
 
 def _of_numpy(observed: Observed, piece: Ran, node: ast.Call, function: str, depth: int) -> _Wide | None:
@@ -309,6 +314,5 @@ def _narrowed(observed: Observed, half: ast.expr, aval: Aval, other: ast.expr, w
         case "array", _:
             return call(f"{jnp}.asarray", other, dtype)
         case "made", ast.Call() as made:
-            asked = ast.Call(made.func, made.args, [*made.keywords, ast.keyword("dtype", dtype)])
-            return replaced(other, made, asked)
+            return replaced(other, made, extended(made, dtype=dtype))
     return ast.Call(ast.Attribute(other, "astype"), [dtype], [])

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Collection
 
-from jaxmagic.core.rules.rewrite import Edit, call, copied, indented, merged, replaced, text, with_decorators
+from jaxmagic.core.rules.rewrite import Edit, call, copied, indented, merged, replaced, taking, text, with_decorators
 from jaxmagic.core.rules.stores import Store, spelled_jit, stores
 from jaxmagic.core.source import spans as source
 from jaxmagic.core.source.nodes import is_read_first, loaded, name_called, own_nodes, path_to, stored
@@ -157,11 +157,11 @@ def _when_it_runs(store: Store, tree: ast.Module) -> Fix:
         case ast.Call(func=function, args=[_], keywords=[]):
             later: ast.expr = function
         case ast.Call():
-            later = _taking(replaced(node, value, ast.Name("stored")))
+            later = taking(["stored"], replaced(node, value, ast.Name("stored")))
         case ast.Assign(targets=[ast.Subscript(value=holder, slice=key)]):
-            later = _taking(ast.Call(ast.Attribute(holder, "__setitem__"), [key, ast.Name("stored")], []))
+            later = taking(["stored"], ast.Call(ast.Attribute(holder, "__setitem__"), [key, ast.Name("stored")], []))
         case ast.Assign(targets=[ast.Attribute(value=holder, attr=name)]):
-            later = _taking(call("setattr", holder, ast.Constant(name), ast.Name("stored")))
+            later = taking(["stored"], call("setattr", holder, ast.Constant(name), ast.Name("stored")))
         case _:
             return _NONE
     imported = "jax" in {name.asname or name.name for each in ast.walk(tree) for name in _imports(each)}
@@ -171,10 +171,6 @@ def _when_it_runs(store: Store, tree: ast.Module) -> Fix:
 
 def _imports(node: ast.AST) -> list[ast.alias]:
     return node.names if isinstance(node, ast.Import) else []
-
-
-def _taking(body: ast.expr) -> ast.Lambda:
-    return ast.Lambda(ast.arguments([], [ast.arg("stored")], None, [], [], None, []), body)
 
 
 # ---------------------------------------------------------------------------------- its calls

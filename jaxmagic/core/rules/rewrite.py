@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +50,18 @@ def call(function: str, *args: ast.AST, **kwargs: ast.AST) -> ast.Call:
     """`function(args…)`, the arguments being nodes of the user's."""
     keywords = [ast.keyword(name, copied(value)) for name, value in kwargs.items()]
     return ast.Call(expression(function), [copied(arg) for arg in args], keywords)
+
+
+def extended(node: ast.Call, **words: ast.expr) -> ast.Call:
+    """A call with further keywords."""
+    return ast.Call(
+        node.func, node.args, [*node.keywords, *(ast.keyword(name, value) for name, value in words.items())]
+    )
+
+
+def taking(names: Iterable[str], body: ast.expr) -> ast.Lambda:
+    """`lambda a, b: body`."""
+    return ast.Lambda(ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, []), body)
 
 
 def copied(node: Any, swaps: dict[int, ast.AST] | None = None, memo: dict[int, Any] | None = None) -> Any:

@@ -11,9 +11,9 @@ import numpy as np
 from jaxmagic.core.failures.operands import Scope, is_tracer
 from jaxmagic.core.rules.catalogue import Cause, on_cell
 from jaxmagic.core.rules.contexts import Observed
-from jaxmagic.core.rules.exact import MOST, Exact, is_ready
+from jaxmagic.core.rules.exact import MOST, Exact, at_hand
 from jaxmagic.core.rules.ran import Ran, dotted, ran
-from jaxmagic.core.rules.rewrite import alias, expression, replaced, text
+from jaxmagic.core.rules.rewrite import alias, expression, extended, replaced, text
 from jaxmagic.core.rules.shapes_seen import Shapes
 from jaxmagic.core.source.nodes import loaded, name_called
 from jaxmagic.records import Evidence
@@ -143,8 +143,7 @@ def _grows(node: ast.AST) -> bool:
 def _numbers(value: Any) -> np.ndarray | None:
     if not isinstance(value, jax.Array) or is_tracer(value) or value.dtype != jnp.float16 or value.size > MOST:
         return None
-    at_hand = value.is_fully_addressable and not value.is_deleted() and is_ready(value)
-    return np.asarray(value) if at_hand else None
+    return np.asarray(value) if at_hand(value) else None
 
 
 def _infinite(observed: Observed, piece: Ran, name: str, value: ast.BinOp | ast.Call) -> Cause:
@@ -171,7 +170,7 @@ def _in_single(observed: Observed, value: ast.BinOp | ast.Call) -> str:
     if half is not None:
         return text(replaced(value, half, ast.Call(ast.Attribute(half, "astype"), [single], [])))
     if isinstance(value, ast.Call) and name_called(value) in ("sum", "prod", "cumsum", "cumprod"):
-        return text(ast.Call(value.func, value.args, [*value.keywords, ast.keyword("dtype", single)]))
+        return text(extended(value, dtype=single))
     return ""
 
 

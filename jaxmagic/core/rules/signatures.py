@@ -7,7 +7,7 @@ import re
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.functions import Function, function_of
-from jaxmagic.core.rules.rewrite import copied, replaced, text
+from jaxmagic.core.rules.rewrite import copied, extended, replaced, text
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.core.source.nodes import own_nodes
 from jaxmagic.records import Evidence
@@ -65,8 +65,7 @@ def _with(failing: Failing, node: ast.Call, missing: list[str]) -> str:
     added = [ast.Name(name) for name in missing]
     if "positional" in failing.message and not node.keywords:
         return text(copied(ast.Call(node.func, [*node.args, *added], [])))
-    words = [ast.keyword(name, value) for name, value in zip(missing, added, strict=True)]
-    return text(copied(ast.Call(node.func, node.args, [*node.keywords, *words])))
+    return text(copied(extended(node, **dict(zip(missing, added, strict=True)))))
 
 
 def _packed(function: Function, node: ast.Call) -> str:

@@ -9,7 +9,7 @@ from jaxmagic.core.failures.sites import Site
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.jits import Fix, settings, static_fix
-from jaxmagic.core.rules.rewrite import alias, call, replaced, text
+from jaxmagic.core.rules.rewrite import alias, call, extended, replaced, text
 from jaxmagic.core.rules.wording import origins, why_traced
 from jaxmagic.core.source.nodes import name_called, parts, stored
 from jaxmagic.records import Evidence
@@ -51,7 +51,7 @@ def data_dependent_shape(failing: Failing) -> Cause | None:
     aval = failing.aval(data)
     keyword = "length" if name == "bincount" else "size"
     size = "…" if aval is None or name == "bincount" else _count(aval.shape)
-    sized = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(keyword, ast.Constant(size))])
+    sized = extended(node, **{keyword: ast.Constant(size)})
     return Cause(
         title=f"the length of {name}(…) depends on the values of {failing.shown(data)}",
         explanation=f"A traced program has fixed shapes, but how many elements `{failing.text(node)}` returns is only "
@@ -68,8 +68,7 @@ def _segments(failing: Failing, node: ast.Call) -> Cause | None:
     ids = next((word.value for word in node.keywords if word.arg == "segment_ids"), None) or node.args[1]
     aval = failing.aval(ids)
     count = _count(aval.shape) if aval is not None else "n"
-    number = ast.keyword("num_segments", ast.Constant(count))
-    fix = text(ast.Call(node.func, node.args, [*node.keywords, number])) if isinstance(count, int) else ""
+    fix = text(extended(node, num_segments=ast.Constant(count))) if isinstance(count, int) else ""
     return Cause(
         title=f"the number of segments depends on the values of {failing.shown(ids)}",
         explanation=f"A traced program has fixed shapes, and the largest id says how many segments there are. "

@@ -6,7 +6,7 @@ from typing import Any
 from jaxmagic.core.lines.attributes import module_of
 from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
-from jaxmagic.core.rules.rewrite import call, copied, text
+from jaxmagic.core.rules.rewrite import call, copied, extended, text
 from jaxmagic.core.source.nodes import name_called
 from jaxmagic.records import Evidence
 
@@ -45,7 +45,7 @@ def flax_struct(failing: Failing) -> Cause | None:
 
 
 def _with(node: ast.Call, name: str, value: ast.expr) -> ast.Call:
-    return copied(ast.Call(node.func, node.args, [*node.keywords, ast.keyword(name, value)]))
+    return copied(extended(node, **{name: value}))
 
 
 def _has_optax(failing: Failing) -> bool:

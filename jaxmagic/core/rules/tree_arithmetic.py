@@ -12,7 +12,7 @@ from jaxmagic.core.rules.catalogue import Cause, on_error
 from jaxmagic.core.rules.contexts import Failing
 from jaxmagic.core.rules.equinox import is_module
 from jaxmagic.core.rules.filtered import other_leaves
-from jaxmagic.core.rules.rewrite import alias, call, copied, text
+from jaxmagic.core.rules.rewrite import alias, call, copied, taking, text
 from jaxmagic.core.rules.wording import listed
 from jaxmagic.records import Evidence
 
@@ -113,16 +113,15 @@ def _mapped(failing: Failing, whole: ast.expr | ast.AugAssign, trees: list[ast.e
     if len(set(names.values())) < len(names):
         names = {code: f"leaf{at}" for at, code in enumerate(spelled, 1)}
     swaps: dict[int, ast.AST] = {id(each): ast.Name(names[ast.unparse(each)]) for each in trees}
-    taken = ast.arguments([], [ast.arg(name) for name in names.values()], None, [], [], None, [])
     tree_map = f"{alias(failing.scope, 'jax')}.tree.map"
     if isinstance(whole, ast.AugAssign):
         target = copied(whole.target)
         body = ast.BinOp(copied(whole.target, swaps), whole.op, copied(whole.value, swaps))
         return (
-            f"{text(target)} = {text(call(tree_map, ast.Lambda(taken, body), *spelled.values()))}",
+            f"{text(target)} = {text(call(tree_map, taking(names.values(), body), *spelled.values()))}",
             failing.site.span_of(whole),
         )
-    mapped = call(tree_map, ast.Lambda(taken, copied(whole, swaps)), *spelled.values())
+    mapped = call(tree_map, taking(names.values(), copied(whole, swaps)), *spelled.values())
     return text(mapped), failing.site.span_of(whole)
 
 

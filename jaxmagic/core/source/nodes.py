@@ -83,7 +83,12 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 def name_called(node: ast.Call) -> str:
     """The last name of what is called: `scan` of `jax.lax.scan(…)`; empty for the result of another call."""
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return last_name(node.func)
+
+
+def last_name(node: ast.expr) -> str:
+    """`scan` of `jax.lax.scan` and of `scan`; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def parts(node: ast.AST | None) -> list[ast.expr]:  # noqa: C901 - one case for each kind of syntax
